@@ -6,16 +6,21 @@ Writes one array per part and column, named ``PART/NAME/COLUMN``. PART is ``vali
 NAME is ``clean``, a corruption such as ``typos-5`` or another corpus. Columns: ``logits``,
 ``labels``, ``norm`` of the head's input and its ``distance`` to the nearest ``TRAINING`` inputs
 (mean Euclidean distance to ten, of unit vectors), and, as ``run_NAME``, the signals that a run
-computes; words also have ``sentence`` and ``pieces``, texts ``pieces``. ``about`` is JSON: recipe,
-versions, hardware. ``shift_study.py`` reads the file.
+computes; words also have ``sentence`` and ``pieces``, texts ``pieces``. Texts and images have
+``inner_I``: how far the mean activations after a quarter, a half and three quarters of the encoder
+are from those of training (mean squared standard score), and ``near_I``: the mean distance of these
+scores to the ten nearest of training. Images also have ``flip``, by how much the log-probability of
+the predicted class falls if the image is mirrored, and ``pixel_NAME``: mean, spread and fine
+detail. ``about`` is JSON: recipe, versions, hardware. ``shift_study.py`` reads the file.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import lzma
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,32 +42,70 @@ from calibrant.training.head import find_head
 TRAINING = 20_000  # Training examples whose features others are compared with.
 NEIGHBOURS = 10
 STRENGTHS = (1, 3, 5)
+LAYERS = "layers"  # Activations among the columns, until they are distances.
 
 Columns = dict[str, np.ndarray]
 
 
 class WithFeatures(nn.Module):
-    """A head that returns its logits and its input, side by side."""
+    """A head that returns its logits, its input and what ``inner`` has kept, side by side."""
 
-    def __init__(self, head: nn.Module) -> None:
+    def __init__(self, head: nn.Module, inner: Inner | None) -> None:
         super().__init__()
-        self.head = head
+        self.head, self.inner = head, inner
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return (…, classes + width)."""
-        return torch.cat([self.head(features).float(), features.float()], -1)
+        """Return (…, classes + width + widths of the inner layers)."""
+        kept = [] if self.inner is None else [v.float() for v in self.inner.taken()]
+        return torch.cat([self.head(features).float(), features.float(), *kept], -1)
 
 
-def with_features(model: nn.Module) -> nn.Module:
-    """Put :class:`WithFeatures` around the head of a model."""
-    name, head = find_head(model)
-    parent, _, last = name.rpartition(".")
-    setattr(model.get_submodule(parent), last, WithFeatures(head))
-    return model.eval()
+class Inner:
+    """Mean activations of some layers of the encoder in the last pass, one row per example."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.widths: list[int] = []
+        self.mask: Tensor | None = None
+        self.kept: list[Tensor] = []
+        model.register_forward_pre_hook(self._see, with_kwargs=True)
+        for layer in _inner_layers(model):
+            layer.register_forward_hook(self._keep)
+
+    def taken(self) -> list[Tensor]:
+        """Return the activations, and forget them."""
+        kept, self.kept = self.kept, []
+        self.widths = [values.shape[-1] for values in kept]
+        return kept
+
+    def _see(self, model: nn.Module, args: Any, inputs: Any) -> None:  # noqa: ARG002
+        self.mask, self.kept = inputs.get("attention_mask"), []
+
+    def _keep(self, layer: nn.Module, args: Any, output: Any) -> None:  # noqa: ARG002
+        values = output[0] if isinstance(output, tuple) else output
+        if values.ndim != 3:  # Channels of an image, or features already.
+            self.kept.append(values.flatten(2).mean(2) if values.ndim == 4 else values)
+            return
+        mask = torch.ones(values.shape[:2], device=values.device)
+        weight = (mask if self.mask is None else self.mask)[..., None].float()
+        self.kept.append((values * weight).sum(1) / weight.sum(1))
+
+
+def _inner_layers(model: nn.Module) -> list[nn.Module]:
+    """Return the layers after a quarter, a half and three quarters of an encoder."""
+    stages = [getattr(getattr(model, "encoder", None), f"layer{i}", None) for i in (1, 2, 3)]
+    if all(stages):  # Of a residual network.
+        return stages
+    rows = [m for m in model.modules() if isinstance(m, (nn.ModuleList, nn.Sequential))]
+    layers = list(max(rows, key=len, default=()))
+    quarters = {max(0, len(layers) * i // 4 - 1) for i in (1, 2, 3)}
+    return [layers[i] for i in sorted(quarters)] if layers else []
 
 
 class Collector:
     """Predicts parts of a data set with a trained model; ``outputs`` are logits and features."""
+
+    copied: tuple[str, ...] = ("valid", "test")  # What is corrupted.
+    skipped: tuple[str, ...] = ()  # Kinds of corruption that are left out.
 
     def __init__(self, recipe: Recipe, folder: Path, device: str) -> None:
         self.recipe, self.device = recipe, device
@@ -71,10 +114,17 @@ class Collector:
         self.classes = len(self.data.labels)
         model = self.load(folder).to(device)
         self.centres = known_features(model, self.data.windows(device)[0], self.classes)
-        self.model = with_features(model)
-        features = self.outputs(self.data.splits["train"])[1]
+        name, head = find_head(model)
+        parent, _, last = name.rpartition(".")
+        self.inner = Inner(model) if recipe.task != "ner" else None
+        setattr(model.get_submodule(parent), last, WithFeatures(head, self.inner))
+        self.model = model.eval()
+        _, features, more = self.outputs(self.data.splits["train"])
         chosen = np.random.default_rng(0).permutation(len(features))[:TRAINING]
         self.known = _unit(torch.as_tensor(features[chosen], device=device))
+        layers = [torch.as_tensor(values[chosen], device=device) for values in more.pop(LAYERS, ())]
+        self.moments = [(v.mean(0), _at_least(v.std(0))) for v in layers]
+        self.layers = [(v - m) / s for v, (m, s) in zip(layers, self.moments, strict=True)]
 
     def load(self, folder: Path) -> nn.Module:
         """Load the trained model of a run."""
@@ -88,29 +138,52 @@ class Collector:
         """Yield every part to keep, with its name."""
         raise NotImplementedError
 
+    def damage(self, split: str) -> list[tuple[str, int]]:
+        """Return the kinds and strengths of the corruptions of a split."""
+        kinds = [kind for kind in self.task.corruptions if kind not in self.skipped]
+        return [(kind, s) for kind in kinds for s in STRENGTHS] if split in self.copied else []
+
     def columns(self, part: Any) -> Columns:
         """Return what is kept of a part."""
         logits, features, more = self.outputs(part)
+        inner = self._of_layers(more.pop(LAYERS, ()))
         rows = (torch.as_tensor(values, device=self.device) for values in (logits, features))
         signals = feature_signals(*rows, self.centres).cpu().numpy()
         return {
             **{f"run_{n}": signals[:, i].astype(np.float16) for i, n in enumerate(SIGNALS)},
-            "logits": logits.astype(np.float16),
+            "logits": (np.round(logits * 64) / 64).astype(np.float16),  # Smaller files.
             "norm": np.linalg.norm(features, axis=1).astype(np.float16),
-            "distance": self._distances(features).astype(np.float16),
+            "distance": self._distances(_unit(features), self.known).astype(np.float16),
+            **inner,
             **more,
         }
 
-    def _distances(self, features: np.ndarray) -> np.ndarray:
+    def _of_layers(self, layers: Sequence[np.ndarray]) -> Columns:
+        """Return how far the mean activations of each inner layer are from those of training."""
+        found = {}
+        for i, values in enumerate(layers):
+            mean, deviation = self.moments[i]
+            score = (torch.as_tensor(values, device=self.device) - mean) / deviation
+            found[f"inner_{i + 1}"] = score.square().mean(1).cpu().numpy()
+            found[f"near_{i + 1}"] = self._distances(score, self.layers[i])
+        return {n: v.clip(max=6e4).astype(np.float16) for n, v in found.items()}
+
+    def _distances(self, points: Any, known: Tensor) -> np.ndarray:
+        """Return the mean distance of each point to the nearest known ones."""
         found = []
-        for chunk in torch.as_tensor(features).split(4096):
-            apart = torch.cdist(_unit(chunk.to(self.device)), self.known)
-            nearest = apart.topk(NEIGHBOURS, largest=False).values
+        for chunk in torch.as_tensor(points).split(4096):
+            apart = torch.cdist(chunk.to(self.device), known)
+            nearest = apart.topk(min(NEIGHBOURS, len(known)), largest=False).values
             found.append(nearest.mean(1).cpu().numpy())
         return np.concatenate(found)
 
-    def _split(self, both: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return both[:, : self.classes], both[:, self.classes :]
+    def _split(self, all_: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
+        """Return the logits, the features and the inner layers of rows of outputs."""
+        widths = [] if self.inner is None else self.inner.widths
+        logits, rest = all_[:, : self.classes], all_[:, self.classes :]
+        width = rest.shape[1] - sum(widths)
+        layers = np.split(rest[:, width:], np.cumsum(widths)[:-1], axis=1) if widths else []
+        return logits, rest[:, :width], layers
 
 
 class Words(Collector):
@@ -137,7 +210,7 @@ class Words(Collector):
             "position": found.groups["position"].astype(np.int16),
             "pieces": _pieces(part).astype(np.uint8),
         }
-        return *self._split(found.scores), more
+        return *self._split(found.scores)[:2], more
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the clean and corrupted splits, and the other corpora of the recipe's shift."""
@@ -146,10 +219,9 @@ class Words(Collector):
         corpus = self.data.corpus
         for split, sentences in (("valid", corpus.dev), ("test", corpus.test)):
             yield f"{split}/clean", self.data.encode(sentences)
-            for kind in self.task.corruptions:
-                for strength in STRENGTHS:
-                    made = list(corrupt_sentences(sentences, kind, strength, seed=0))
-                    yield f"{split}/{kind}-{strength}", self.data.encode(made)
+            for kind, strength in self.damage(split):
+                made = list(corrupt_sentences(sentences, kind, strength, seed=0))
+                yield f"{split}/{kind}-{strength}", self.data.encode(made)
         for name, part in self.task.shifted(self.recipe, self.data, None).items():
             yield f"test/{name}", part
 
@@ -178,12 +250,15 @@ class Texts(Collector):
         """Return one row per text; the label of a text of no class is −100."""
         from calibrant.tasks.text.encoded_texts import text_scores
 
-        both = text_scores(self.model, part, self.data.padding).logits
+        logits, features, layers = self._split(
+            text_scores(self.model, part, self.data.padding).logits
+        )
         more = {
+            LAYERS: layers,
             "labels": part.labels.astype(np.int16),
             "pieces": np.minimum(part.lengths, 32767).astype(np.int16),
         }
-        return *self._split(both), more
+        return logits, features, more
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the clean and corrupted splits, and the texts of no class."""
@@ -193,14 +268,13 @@ class Texts(Collector):
         for split, name in (("valid", "dev"), ("test", "test")):
             texts, classes = data.corpus.texts[name], data.corpus.classes[name]
             yield f"{split}/clean", data.splits[name]
-            for kind in self.task.corruptions:
-                for strength in STRENGTHS:
-                    made = [
-                        corrupt_text(text, kind, strength, seed=0, number=number)
-                        for number, text in enumerate(texts)
-                    ]
-                    encoded = encode_texts(made, classes, data.tokenizer, data.max_length)
-                    yield f"{split}/{kind}-{strength}", encoded
+            for kind, strength in self.damage(split):
+                made = [
+                    corrupt_text(text, kind, strength, seed=0, number=number)
+                    for number, text in enumerate(texts)
+                ]
+                encoded = encode_texts(made, classes, data.tokenizer, data.max_length)
+                yield f"{split}/{kind}-{strength}", encoded
         if "ood" in data.splits:
             yield "test/outside", data.splits["ood"]
 
@@ -216,10 +290,26 @@ class Pictures(Collector):
 
     def outputs(self, part: Any) -> tuple[np.ndarray, np.ndarray, Columns]:
         """Return one row per image."""
+        logits, features, layers = self._split(self._scores(part))
+        mirrored = part._replace(images=np.ascontiguousarray(part.images[:, :, ::-1]))
+        again = self._scores(mirrored)[:, : self.classes]
+        rows, predicted = np.arange(len(logits)), logits.argmax(1)
+        falls = (_log_softmax(logits) - _log_softmax(again))[rows, predicted]
+        return (
+            logits,
+            features,
+            {
+                LAYERS: layers,
+                "labels": part.classes.astype(np.int16),
+                "flip": falls.astype(np.float16),
+                **_of_pixels(part.images),
+            },
+        )
+
+    def _scores(self, part: Any) -> np.ndarray:
         from calibrant.tasks.image.classifier import image_scores
 
-        both = image_scores(self.model, self.data.on_device(part, self.device)).logits
-        return *self._split(both), {"labels": part.classes.astype(np.int16)}
+        return image_scores(self.model, self.data.on_device(part, self.device)).logits
 
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield the clean and corrupted splits."""
@@ -228,17 +318,33 @@ class Pictures(Collector):
         for split, name in (("valid", "dev"), ("test", "test")):
             part = self.data.splits[name]
             yield f"{split}/clean", part
-            for kind in self.task.corruptions:
-                for strength in STRENGTHS:
-                    images = corrupt_bytes(part.images, kind, strength, device=self.device)
-                    yield f"{split}/{kind}-{strength}", part._replace(images=images)
+            for kind, strength in self.damage(split):
+                images = corrupt_bytes(part.images, kind, strength, device=self.device)
+                yield f"{split}/{kind}-{strength}", part._replace(images=images)
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    return torch.as_tensor(logits).log_softmax(1).numpy()
+
+
+def _of_pixels(images: np.ndarray) -> Columns:
+    """Return the mean, the deviation and the mean difference of neighbours, of bytes."""
+    grey = images.astype(np.float32).mean(3)
+    across = [np.abs(np.diff(grey, axis=axis)).mean((1, 2)) for axis in (1, 2)]
+    found = {"mean": grey.mean((1, 2)), "spread": grey.std((1, 2)), "fine": sum(across) / 2}
+    return {f"pixel_{name}": values.astype(np.float16) for name, values in found.items()}
 
 
 COLLECTORS = {"ner": Words, "text": Texts, "image": Pictures}
 
 
-def _unit(features: Tensor) -> Tensor:
-    return nn.functional.normalize(features.float(), dim=-1)
+def _at_least(deviations: Tensor) -> Tensor:
+    """Return deviations that one may divide by: a unit that is dead in training may wake up."""
+    return deviations.clamp(min=max(0.01 * float(deviations.mean()), 1e-6))
+
+
+def _unit(features: Any) -> Tensor:
+    return nn.functional.normalize(torch.as_tensor(features).float(), dim=-1)
 
 
 def main() -> None:
@@ -248,6 +354,7 @@ def main() -> None:
         task=options.task, data=options.data, model=options.model, seed=options.seed,
         method="cross_entropy", epochs=options.epochs, learning_rate=options.rate,
         batch=options.batch, dtype=options.dtype, measure=("identity", "temperature"),
+        copies=("none",),
         **json.loads(options.more),
     )  # fmt: skip
     recipe = replace(recipe, shift=tuple(options.shift))
@@ -256,12 +363,17 @@ def main() -> None:
         record = train(replace(recipe, shift=()), Path(name) / "run", bootstrap=0)
         torch.set_grad_enabled(False)
         collector = COLLECTORS[recipe.task](recipe, Path(name) / "run", device)
+        collector.copied, collector.skipped = options.copied, options.skip
         about = {"recipe": recipe.to_dict(), "circumstances": record.circumstances}
         kept: Columns = {"about": np.array(json.dumps(about))}
         for part, examples in collector.parts():
             columns = collector.columns(examples)
             kept.update({f"{part}/{column}": values for column, values in columns.items()})
-    np.savez_compressed(options.out, **kept)
+    if options.out.suffix == ".xz":
+        with lzma.open(options.out, "wb", preset=3) as file:
+            np.savez(file, **kept)
+    else:
+        np.savez_compressed(options.out, **kept)
     print(f"{options.out}: {len(kept)} arrays")
 
 
@@ -277,6 +389,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--dtype", default="bfloat16")
     parser.add_argument("--shift", nargs="*", default=())
+    parser.add_argument("--skip", nargs="*", default=(), help="kinds of corruption to leave out")
+    parser.add_argument("--copied", nargs="*", default=Collector.copied, help="corrupted splits")
     parser.add_argument("--more", default="{}", help="further settings of the recipe, as JSON")
     return parser.parse_args()
 
