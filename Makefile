@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-integrations lint types unit campaign-inputs campaign-kills campaign-service clean
+.PHONY: demo test smoke docs test-integrations lint types unit campaign-inputs campaign-kills campaign-service clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -47,6 +47,19 @@ test-integrations: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-flair  # flair needs an older transformers.
 	$(VENV)-flair/bin/python -m pip install --quiet -e . flair hypothesis pytest pytest-timeout
 	$(VENV)-flair/bin/python -m pytest -W ignore tests/integrations/test_flair.py
+
+# Builds the wheel, installs it with the least versions that we declare, and runs every command once.
+smoke:
+	$(PYTHON) scripts/smoke.py
+	$(PYTHON) scripts/smoke.py --extras
+
+# The site, in site/: tutorials are run, links are checked, warnings are errors.
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e ".[docs]"
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/build.py
 
 # Malformed inputs by the thousand: none may end in a traceback, a hang or a wrong exit code.
 campaign-inputs: $(VENV)/.dev

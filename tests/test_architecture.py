@@ -62,7 +62,7 @@ ALLOWED = {
         "tasks",
         "training",
     },
-    "distributed": {"auditing", "calibrators", "comparison", "files", "metrics"},
+    "distributed": set(),
     "experiments": {
         "adapting",
         "distributed",
@@ -174,7 +174,7 @@ def test_the_table_of_tasks_loads_numpy_alone():
 
 
 def test_the_page_has_every_part():
-    modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py"}
+    modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py", "_version.py"}
     folders = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
     assert sorted(name for name in modules | folders if f"`{name}`" not in PAGE) == []
 

@@ -5,11 +5,11 @@ All metrics are in :mod:`calibrant.metrics`, all calibrators in :mod:`calibrant.
 all training methods in :mod:`calibrant.methods`.
 """
 
-__version__ = "0.1.0"
-
 TYPE_CHECKING = False  # Without importing typing: until the command line runs, Ctrl-C is not ours.
 if TYPE_CHECKING:
     from typing import Any
+
+    __version__: str
 
     from calibrant.adapting import Adaptation, adapt
     from calibrant.auditing import Audit, audit
@@ -148,6 +148,9 @@ def __getattr__(name: str) -> "Any":
 
     if name in _PARTS:
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "__version__":
+        globals()[name] = _installed_version()
+        return globals()[name]
     if name not in __all__:
         from calibrant.old_names import renamed
 
@@ -155,6 +158,19 @@ def __getattr__(name: str) -> "Any":
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'metrics')}"), name)
     globals()[name] = value
     return value
+
+
+def _installed_version() -> str:
+    """Return the version that the build took from the tag."""
+    import importlib
+
+    try:
+        return str(importlib.import_module(f"{__name__}._version").__version__)
+    except ImportError:  # A source tree that was never built: perhaps another one is installed.
+        from importlib import metadata
+
+        found = [d.version for d in metadata.distributions(name=__name__)]
+        return found[0] if found else "0+unknown"
 
 
 def __dir__() -> list[str]:

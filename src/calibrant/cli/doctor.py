@@ -188,7 +188,7 @@ def _compare_kernels() -> str:
     finally:
         os.environ.pop("CALIBRANT_KERNELS")
         os.environ.update({} if before is None else {"CALIBRANT_KERNELS": before})
-    if not np.isclose(*values):
+    if not np.isclose(values[0], values[1]):
         raise RuntimeError(f"compiled metrics differ from NumPy: {values}")
     return f"numba {_version('numba')}; loaded in {time.perf_counter() - start:.1f} s"
 

@@ -98,10 +98,9 @@ def evaluate(
     # No metric here reads the tables per class; with many classes they are most of the work.
     narrow = blocks.without_classes()
     alone = dependent_group(test) is None
-    found = bootstrap and bootstrap_interval(
+    low, high = bootstrap_interval(
         ece, narrow, replicates=bootstrap, seed=seed, independent=alone
-    )
-    low, high = found or (None, None)
+    ) or (None, None)
     sources = {"state": narrow.total(), "confidences": confidence_steps(mapped)}
     metrics = measure_sources(sources, ["classes"], bins)
     return Row(

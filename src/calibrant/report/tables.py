@@ -140,7 +140,7 @@ def risk_table(points: Sequence[RiskPoint]) -> Markup | None:
         [
             percent(point.risk, 0),
             percent(point.coverage),
-            point.threshold_text,
+            DASH if point.threshold is None else number(point.threshold),
         ]
         for point in points
     ]

@@ -32,8 +32,7 @@ class Segmentation(ImageTask):
 
     name = "segmentation"
     summary = "semantic segmentation: one class for each pixel of an image"
-    embedded = "shapes"
-    known_data = "shapes, camvid"
+    embedded = known_data = "shapes"
     known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
     hint = "Try: calibrant predict {run} images/ --masks masks/"
     kinds = ("classes", "pixels")
