@@ -62,7 +62,7 @@ ALLOWED = {
         "tasks",
         "training",
     },
-    "distributed": set(),
+    "distributed": {"auditing", "calibrators", "comparison", "files", "metrics"},
     "experiments": {
         "adapting",
         "distributed",

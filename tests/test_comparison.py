@@ -16,6 +16,7 @@ from calibrant.comparison.cross_validation import (
     make_folds,
     out_of_fold,
 )
+from calibrant.comparison.data_difference import describe_difference
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.selection import map_names
 from calibrant.experiments.outcome import choose_calibrator
@@ -436,3 +437,41 @@ def test_results_are_easy_to_look_at():
     assert repr(select_calibrator(p, ["temperature"])) == (
         "<Selection of temperature among 2 calibrators>"
     )
+
+
+def test_no_intervals_without_a_bootstrap_and_the_same_choice():
+    data = sample(400), sample(400, seed=1)
+    found = compare(*data, ["temperature", "vector"], bootstrap=0)
+    assert [row.ece_low for row in found.rows] == [None] * 3
+    usual = compare(*data, ["temperature", "vector"])
+    assert (found.reason, found["vector"].ece) == (usual.reason, usual["vector"].ece)
+
+
+def test_test_data_that_differ_from_validation_are_named():
+    found = compare(sample(), sample(seed=1), ["temperature"], bootstrap=0)
+    assert found.difference is None
+    harder = sample(seed=1)
+    labels = np.where(np.arange(2000) % 10, harder.labels, (harder.labels + 1) % 4)
+    harder = Predictions.from_logits(harder.scores, labels)
+    shown = compare(sample(), harder, ["temperature"], bootstrap=0).difference
+    both = (f"{100 * accuracy(p):.1f} %" for p in (sample(), harder))
+    assert shown.startswith(f"VALID and TEST differ by more than chance in accuracy ({next(both)}")
+    assert next(both) in shown
+    assert "confidence" not in shown
+    modest = Predictions.from_logits(0.8 * sample(seed=2).scores, sample(seed=2).labels)
+    assert "mean confidence" in compare(sample(), modest, ["identity"], bootstrap=0).difference
+
+
+def test_chance_makes_the_data_seem_to_differ_in_one_of_a_hundred():
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(500):  # Words of a sentence are alike: rows are not independent.
+        sets = []
+        for sentences in (40, 150):
+            level = np.repeat(rng.uniform(0.5, 1, sentences), 8)
+            groups = {"sentence": np.repeat(np.arange(sentences), 8)}
+            labels = np.repeat(rng.random(sentences) < 0.8, 8).astype(int)
+            sets.append(Predictions.from_probabilities(level, labels, groups=groups))
+        alarms += describe_difference(*sets) is not None
+    assert alarms <= 14  # 5 are expected.
+    assert describe_difference(sets[0][:80], sets[1]) is None  # Ten sentences are too few.

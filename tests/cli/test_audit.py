@@ -11,7 +11,7 @@ from calibrant import Predictions, audit
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
 from calibrant.metrics import ece
-from calibrant.policies.wording import threshold_text
+from calibrant.metrics.selective import threshold_text
 
 QUICK = ["--bootstrap", "20"]
 
@@ -36,6 +36,23 @@ def test_prints_a_table(file, capsys):
     assert "400 examples, 3 classes, 0 ignored" in out
     assert "Overconfident" in out
     assert "what it means" in out
+    assert f"\nNext: calibrant compare VALID {file} " in out
+
+
+def test_after_a_calibrator_the_next_command_applies_it(file, predictions, tmp_path, capsys):
+    saved = tmp_path / "my map.json"
+    Temperature().fit(predictions).save(saved)
+    assert main(["audit", file, "--calibrator", str(saved), *QUICK]) == 0
+    assert f"\nNext: calibrant apply '{saved}' {file} -o OUTPUT " in capsys.readouterr().out
+
+
+def test_a_corpus_is_no_file_of_predictions(tmp_path, capsys):
+    (tmp_path / "x.conll").write_text("Paris B-LOC\n")
+    assert main(["audit", str(tmp_path / "x.conll")]) == 2
+    error = capsys.readouterr().err
+    assert "words and tags" in error
+    assert "calibrant train" in error
+    assert "calibrant evaluate" in error
 
 
 def test_json(file, predictions, capsys):
@@ -161,6 +178,7 @@ def test_the_threshold_of_each_risk_is_shown(capsys, tmp_path):
     )
     assert threshold_text(point.threshold) in capsys.readouterr().out
     assert "From confidence" in report.read_text()
+    assert f">{threshold_text(point.threshold)}<" in report.read_text()
     tags = Predictions.from_probabilities(confidence, labels, label_names=["O", "B-X"])
     view = audit(tags, bootstrap=0).entities
     assert view.at_risk[3].threshold == point.threshold

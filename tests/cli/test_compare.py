@@ -85,7 +85,7 @@ def test_the_same_file_twice_is_an_error_unless_forced(files, tmp_path, capsys):
     [
         (["--calibrators", "temperature,plat"], "Unknown calibrator 'plat'"),
         (["--folds", "1"], "folds ≥ 2, got 1"),
-        (["--bootstrap", "5"], "at least 100 bootstrap replicates, got 5"),
+        (["--bootstrap", "5"], "at least 100 bootstrap replicates, or 0 for no intervals, got 5"),
     ],
 )
 def test_bad_input_is_one_line(files, capsys, options, expected):

@@ -9,6 +9,7 @@ import pytest
 
 from calibrant import __version__
 from calibrant.cli import COMMANDS, main
+from calibrant.cli.list import KINDS
 
 HEAVY = ("torch", "matplotlib", "transformers", "pyarrow", "sklearn", "numba", "scipy")
 
@@ -29,6 +30,19 @@ def test_help_loads_numpy_alone():
         "from calibrant.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass"
     )
     assert loaded_by(code) == "[]"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_list_takes_one_or_many(kind, capsys):
+    assert main(["list", kind]) == 0
+    many = capsys.readouterr().out
+    assert main(["list", kind.removesuffix("s")]) == 0
+    assert capsys.readouterr().out == many
+
+
+def test_list_suggests_the_nearest_kind(capsys):
+    assert main(["list", "calibratr"]) == 2
+    assert "Did you mean 'calibrators'?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

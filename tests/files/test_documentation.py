@@ -19,7 +19,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in texts:
         Path(name).write_text(text, encoding="utf-8")
     programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(programs) == 7
+    assert len(programs) == 9
     for program in programs:
         exec(program, {})
     answers = read("answers.csv")

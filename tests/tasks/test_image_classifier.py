@@ -62,6 +62,9 @@ def test_the_stem_keeps_the_size_of_small_images(model):
     large = build_classifier(model, Shape(3, 64), 10).encoder
     assert large.conv1.kernel_size == (7, 7)
     assert isinstance(large.maxpool, torch.nn.MaxPool2d)
+    halved = build_classifier(f"{model}_small_stem", Shape(3, 64), 10).encoder
+    assert (halved.conv1.kernel_size, halved.conv1.stride) == ((3, 3), (2, 2))
+    assert isinstance(halved.maxpool, torch.nn.Identity)
 
 
 def test_blocks_of_the_deep_one_begin_as_the_identity():

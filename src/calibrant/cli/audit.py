@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,7 +103,20 @@ def run(args: argparse.Namespace) -> int:
     print_audits(audits)
     if args.report is not None:
         print(f"\nReport: {printable(str(args.report))}")
+    print(f"\nNext: {printable(_next_command(args))}")
     return 0
+
+
+def _next_command(args: argparse.Namespace) -> str:
+    """Suggest what to do with the result, as one line."""
+    file = shlex.quote(str(args.files[0])) if len(args.files) == 1 else "FILE…"
+    if args.calibrator is not None:
+        saved = shlex.quote(str(args.calibrator))
+        return f"calibrant apply {saved} {file} -o OUTPUT    # write the calibrated scores"
+    return (
+        f"calibrant compare VALID {file}    # which calibrator, fitted on other labelled "
+        "predictions of the model, makes these more honest?"
+    )
 
 
 def _content(audits: dict[str, Audit]) -> dict[str, Any]:
@@ -209,7 +223,6 @@ def print_measures(audits: dict[str, Audit]) -> None:
 def _print_at_risk(audits: dict[str, Audit]) -> None:
     """Print what can be kept at which risk, of entities where there are any."""
     from calibrant.cli.table import render_table
-    from calibrant.policies.wording import threshold_text
 
     views = {name: audit.entities or audit for name, audit in audits.items()}
     found = {name: view.at_risk for name, view in views.items() if view.at_risk}
@@ -222,8 +235,7 @@ def _print_at_risk(audits: dict[str, Audit]) -> None:
     for points in zip(*found.values(), strict=True):
         cells = [f"{100 * points[0].risk:g} %"]
         for point in points:
-            start = "–" if point.threshold is None else threshold_text(point.threshold)
-            cells += [f"{100 * point.coverage:.1f} %", start]
+            cells += [f"{100 * point.coverage:.1f} %", point.threshold_text]
         rows.append(cells)
     print(f"\n{render_table(headers, rows, right=range(len(headers)))}")
 

@@ -58,7 +58,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--folds", type=int, default=5, help="folds of the cross-validation (5)")
     parser.add_argument(
-        "--bootstrap", type=int, default=1000, help="bootstrap replicates for intervals (1000)"
+        "--bootstrap",
+        type=int,
+        default=1000,
+        help="bootstrap replicates for intervals (1000); 0: no intervals",
     )
     parser.add_argument("--bins", type=int, default=15, help="bins of the calibration errors (15)")
     parser.add_argument("--seed", type=int, default=0, help="seed of folds and bootstrap (0)")
@@ -143,6 +146,8 @@ def print_comparison(found: Comparison) -> None:
     print(render_table(headers, rows, right=range(2, len(headers))))
     print(f"\n* Recommended: {printable(found.reason)}")
     print(_still_to_gain(found))
+    if found.difference is not None:
+        print(f"Note: {printable(found.difference)}")
     print("CV NLL and calibr. are measured on VALID by cross-validation, everything else on TEST.")
     for note in dict.fromkeys(note for row in found.rows for note in row.notes):
         names = [row.name for row in found.rows if note in row.notes]

@@ -224,7 +224,7 @@ def _lines(policy: Policy) -> list[str]:
 
 
 def _of_review(found: Mapping[str, Any]) -> str:
-    from calibrant.policies.wording import threshold_text
+    from calibrant.metrics.selective import threshold_text
 
     threshold = found["threshold"]
     words = "reviewed_words" in found
@@ -246,7 +246,8 @@ def _validation(policy: Policy) -> str:
 
 def _of_risk(policy: Policy) -> list[str]:
     from calibrant.cli.table import render_table
-    from calibrant.policies.wording import feasibility, threshold_text, wrong
+    from calibrant.metrics.selective import threshold_text
+    from calibrant.policies.wording import feasibility, wrong
 
     if "*" in policy.thresholds:
         found = policy.details["*"]
@@ -276,7 +277,7 @@ def _averaged(policy: Policy) -> str:
 
 
 def _row(name: str, policy: Policy) -> list[str]:
-    from calibrant.policies.wording import threshold_text
+    from calibrant.metrics.selective import threshold_text
 
     found, threshold = policy.details[name], policy.thresholds[name]
     n = found["n"]

@@ -9,6 +9,7 @@ from typing import Any
 from calibrant.cli.document import document
 from calibrant.cli.options import add_json
 from calibrant.cli.table import render_table
+from calibrant.errors import unknown_name
 
 __all__ = ["add_parser", "run"]
 
@@ -91,16 +92,25 @@ def add_parser(commands: Any) -> None:
         help="list tasks, methods, noises, calibrators, metrics or corruptions",
         description=f"List all names of one kind, each with one line and its paper. {about}.",
     )
-    parser.add_argument("kind", choices=list(KINDS), help="what to list")
+    parser.add_argument("kind", metavar="KIND", help=f"what to list: {', '.join(KINDS)}")
     add_json(parser)
     parser.set_defaults(run=run)
 
 
+def _plural(kind: str) -> str:
+    """Return the kind as the table spells it: 'calibrator' means 'calibrators'."""
+    for name in (kind, f"{kind}s"):
+        if name in KINDS:
+            return name
+    raise unknown_name("kind of names", kind, KINDS, f"There are {', '.join(KINDS)}.")
+
+
 def run(args: argparse.Namespace) -> int:
     """Print the table of one kind."""
-    rows = KINDS[args.kind][1]()
+    kind = _plural(args.kind)
+    rows = KINDS[kind][1]()
     if args.json:
-        print(document("list", {"kind": args.kind, "rows": rows}))
+        print(document("list", {"kind": kind, "rows": rows}))
     else:
         headers = ["name", "about", "paper"]
         print(render_table(headers, [[row[key] for key in headers] for row in rows]))

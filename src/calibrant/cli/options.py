@@ -192,10 +192,10 @@ def add_device(parser: Any) -> None:
 
 
 def add_engine(parser: Any, *engines: str) -> None:
-    """Add ``--engine``; ``args.engine`` is an :class:`~calibrant.distributed.engine.Engine`."""
-    from calibrant.distributed.engine import ADDRESS, Engine, parse_engine
+    """Add ``--engine``; ``args.engine`` has the name of the engine and its address, or is None."""
+    from calibrant.distributed.engine_names import ADDRESS, EngineName, parse_engine
 
-    def parse(given: str) -> Engine:
+    def parse(given: str) -> EngineName:
         try:
             return parse_engine(given, engines)
         except InputError as error:  # argparse hides the words of other errors.

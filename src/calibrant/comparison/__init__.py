@@ -10,9 +10,11 @@ from calibrant.arguments import check_kind
 from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
 from calibrant.comparison.candidates import evaluate
+from calibrant.comparison.data_difference import describe_difference
 from calibrant.comparison.entity_map import EntityMap
 from calibrant.comparison.record import Comparison, Row, Settings
 from calibrant.comparison.selection import Selection, map_names, select_calibrator
+from calibrant.comparison.under_shift import copies_of
 from calibrant.errors import InputError
 from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.old_names import renamed_arguments
@@ -27,6 +29,8 @@ __all__ = [
     "compare",
     "select_calibrator",
 ]
+
+_REPLICATES = 1000  # Of the choice, if no intervals are wanted.
 
 
 @renamed_arguments(methods="calibrators")
@@ -52,7 +56,8 @@ def compare(
     ``keep_predictions`` leaves out calibrators that can change the predicted class. VALID and TEST
     with the same examples are refused unless ``same_data`` is set. ``progress`` is called with the
     name of each finished calibrator. Claims (top labels with a confidence) are compared by the
-    calibrators that need no more. ``more`` are calibrators that are in no table.
+    calibrators that need no more. ``more`` are calibrators that are in no table. ``bootstrap=0``
+    leaves out the intervals on TEST; the choice then uses 1000 replicates.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -69,13 +74,14 @@ def compare(
             "VALID and TEST hold the same examples, so the numbers on TEST would be too good; give "
             "other data, or allow it with same_data=True (--force)."
         )
-    check_bootstrap(bootstrap, seed=seed)
+    replicates = bootstrap or _REPLICATES
+    check_bootstrap(replicates, seed=seed)
     found = select_calibrator(
         valid,
         calibrators,
         keep_predictions=keep_predictions,
         folds=folds,
-        bootstrap=bootstrap,
+        bootstrap=replicates,
         seed=seed,
         split=True,
         more=more,
@@ -86,8 +92,15 @@ def compare(
     fitted = {name: candidate.calibrator for name, candidate in found.candidates.items()}
     sizes = (len(valid), len(test), len(valid.names) or valid.classes)
     settings = Settings(*sizes, found.folds, bootstrap, seed, bins)
-    recommended = found.calibrator.name
-    return Comparison(tuple(rows), found.skipped, recommended, found.reason, settings, fitted)
+    return Comparison(
+        tuple(rows),
+        found.skipped,
+        found.calibrator.name,
+        found.reason,
+        settings,
+        fitted,
+        describe_difference(copies_of(valid)[0], test),
+    )
 
 
 def _check(valid: Predictions | Claims, test: Predictions | Claims, bootstrap: int) -> None:
@@ -114,8 +127,15 @@ def _check(valid: Predictions | Claims, test: Predictions | Claims, bootstrap: i
 
 
 def _check_bootstrap(bootstrap: int) -> None:
-    if isinstance(bootstrap, bool) or int(bootstrap) != bootstrap or bootstrap < 100:
-        raise InputError(f"compare needs at least 100 bootstrap replicates, got {bootstrap}.")
+    if (
+        isinstance(bootstrap, bool)
+        or int(bootstrap) != bootstrap
+        or not (bootstrap == 0 or bootstrap >= 100)
+    ):
+        raise InputError(
+            "compare needs at least 100 bootstrap replicates, or 0 for no intervals, got "
+            f"{bootstrap}."
+        )
 
 
 def _same_examples(valid: Predictions | Claims, test: Predictions | Claims) -> bool:

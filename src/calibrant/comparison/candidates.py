@@ -98,9 +98,10 @@ def evaluate(
     # No metric here reads the tables per class; with many classes they are most of the work.
     narrow = blocks.without_classes()
     alone = dependent_group(test) is None
-    low, high = bootstrap_interval(
+    found = bootstrap and bootstrap_interval(
         ece, narrow, replicates=bootstrap, seed=seed, independent=alone
-    ) or (None, None)
+    )
+    low, high = found or (None, None)
     sources = {"state": narrow.total(), "confidences": confidence_steps(mapped)}
     metrics = measure_sources(sources, ["classes"], bins)
     return Row(

@@ -66,12 +66,13 @@ class Comparison:
     ``comparison.fitted[comparison.recommended]`` is ready to be saved.
     """
 
-    rows: tuple[Row, ...]  # From the simplest map to the most flexible.
+    rows: tuple[Row, ...]  # From the simplest calibrator to the most flexible.
     skipped: Mapping[str, str]  # Calibrator → why it could not run.
     recommended: str
     reason: str
     settings: Settings
     fitted: Mapping[str, Calibrator]
+    difference: str | None = None  # How TEST differs from VALID beyond chance, in one sentence.
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.rows)} calibrators: {self.recommended} is recommended>"
@@ -102,6 +103,7 @@ class Comparison:
         content = {
             "recommended": self.recommended,
             "reason": self.reason,
+            "difference": self.difference,
             "calibrators": rows,
             "maps": rows,  # Its old key, until the format changes.
             "skipped": [{"name": name, "reason": why} for name, why in self.skipped.items()],

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.arrays import to_numpy
+from calibrant.metrics.selective import threshold_text
 from calibrant.policies.risk import THRESHOLDS, find_threshold
-from calibrant.policies.wording import threshold_text
 
 __all__ = ["THRESHOLDS", "Guarantee", "guaranteed_threshold"]
 

@@ -1,37 +1,201 @@
-"""The name of an engine and the address of its cluster, as ``--engine`` takes them."""
+"""What an engine offers: it runs a function over partitions and joins the results in a tree.
+
+An adapter of an engine (Ray, Spark) is two short classes. Its :class:`Engine` takes a list of small
+parts, such as row groups of files, and its :class:`Dataset` is a table that the engine already
+holds. The rest of :mod:`calibrant.distributed` knows only these two protocols.
+
+A task gets a :class:`Part` and returns bytes (``to_bytes`` of a state), and a join makes one
+state of several. Both are pure functions that can be pickled, so an engine may run them anywhere
+and again: when a worker is lost, its parts are computed once more, and each result counts once.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from typing import NamedTuple
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from calibrant.errors import unknown_name
+from calibrant.errors import CalibrantError, InputError
 
-__all__ = ["ADDRESS", "Engine", "parse_engine"]
+__all__ = [
+    "FAN_IN",
+    "Caught",
+    "CaughtJoin",
+    "Dataset",
+    "Engine",
+    "Join",
+    "LocalEngine",
+    "Part",
+    "Parts",
+    "Rows",
+    "Task",
+    "raised",
+]
 
-# The engines, each with what its address is called.
-ADDRESS = {"ray": "ADDRESS", "spark": "MASTER"}
+FAN_IN = 8  # Results that are joined at once; a tree of a million parts has seven levels.
+_FAILED = b"FAIL"  # How the bytes of an error begin; those of a state begin with CLBR.
+
+P = TypeVar("P", contravariant=True)
 
 
-class Engine(NamedTuple):
-    """An engine and its cluster: "auto", "local" or host:port of Ray, the master of Spark."""
+class Part(Protocol):
+    """One partition of a table, as a worker sees it."""
 
-    name: str
-    address: str
+    @property
+    def place(self) -> str:
+        """What messages call it: a file with its row groups, or a partition's number."""
+        ...
+
+    @property
+    def start(self) -> int:
+        """The number of its first row, so that no two rows of the table share a number."""
+        ...
+
+    def tables(self, columns: Sequence[str] | None, rows: int) -> Iterator[Rows]:
+        """Yield the rows, at most ``rows`` at a time, with these columns (None: all)."""
+        ...
 
 
-def parse_engine(given: str, known: Sequence[str] = tuple(ADDRESS)) -> Engine:
-    """Read an engine; without an address it is a cluster of this machine.
+@dataclass(frozen=True)
+class Rows:
+    """Consecutive rows of a part: an Arrow record batch, and where it comes from."""
 
-    >>> parse_engine("ray:10.0.0.1:6379")
-    Engine(name='ray', address='10.0.0.1:6379')
-    >>> parse_engine("spark")
-    Engine(name='spark', address='local[*]')
+    batch: Any  # pyarrow.RecordBatch, with the metadata of its schema.
+    place: str  # The file, or the partition.
+    first: int = 0  # The number of the first row there.
+
+
+Task: TypeAlias = Callable[[Part], bytes]
+Join: TypeAlias = Callable[[Sequence[bytes]], bytes]
+
+
+class Engine(Protocol):
+    """Runs functions on many workers.
+
+    A :class:`~calibrant.errors.CalibrantError` of a task is raised here as it is; :class:`Caught`
+    and :func:`raised` help an engine that cannot carry exceptions.
     """
-    name, _, address = given.partition(":")
-    if name not in known:
-        raise unknown_name("engine", name, known)
-    if not address:
-        address = os.environ.get("RAY_ADDRESS", "local") if name == "ray" else "local[*]"
-    return Engine(name, address)
+
+    def map(self, task: Callable[[P], bytes], parts: Sequence[P]) -> Iterator[bytes]:
+        """Yield the result of each part once, as soon as it is there, in any order."""
+        ...
+
+    def reduce(self, task: Callable[[P], bytes], join: Join, parts: Sequence[P]) -> bytes:
+        """Return the results of all parts, joined in a tree on the workers."""
+        ...
+
+
+class Dataset(Protocol):
+    """A table in partitions. It can be read again and again: a fit takes several passes."""
+
+    def schema(self) -> Any:
+        """Return its Arrow schema."""
+        ...
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def map(self, task: Task) -> Iterator[bytes]:
+        """Yield the result of each partition once, in any order."""
+        ...
+
+    def reduce(self, task: Task, join: Join) -> bytes:
+        """Return the results of all partitions, joined in a tree; b"" if there is none."""
+        ...
+
+
+class LocalEngine:
+    """Runs everything in this process, one part after the other."""
+
+    def map(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[bytes]:
+        """Yield the results in the order of the parts."""
+        return map(task, parts)
+
+    def reduce(self, task: Callable[[Any], bytes], join: Join, parts: Sequence[Any]) -> bytes:
+        """Join the results; at most ``FAN_IN`` of each level wait at a time."""
+        levels: list[list[bytes]] = []
+        for result in self.map(task, parts):
+            _push(levels, 0, result, join)
+        waiting = [result for level in reversed(levels) for result in level]
+        return join(waiting) if len(waiting) > 1 else (waiting or [b""])[0]
+
+
+def _push(levels: list[list[bytes]], depth: int, result: bytes, join: Join) -> None:
+    if depth == len(levels):
+        levels.append([])
+    levels[depth].append(result)
+    if len(levels[depth]) == FAN_IN:
+        joined, levels[depth] = join(levels[depth]), []
+        _push(levels, depth + 1, joined, join)
+
+
+class Parts:
+    """A dataset of parts that workers read themselves, such as row groups of files."""
+
+    def __init__(self, engine: Engine, parts: Sequence[Part], schema: Any, rows: int) -> None:
+        self.engine, self.parts, self._schema, self._rows = engine, parts, schema, rows
+
+    def schema(self) -> Any:
+        """Return the Arrow schema."""
+        return self._schema
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return self._rows
+
+    def map(self, task: Task) -> Iterator[bytes]:
+        """Yield the result of each part once."""
+        return self.engine.map(task, self.parts)
+
+    def reduce(self, task: Task, join: Join) -> bytes:
+        """Return the joined results of all parts."""
+        return self.engine.reduce(task, join, self.parts)
+
+
+@dataclass(frozen=True)
+class Caught:
+    """A task whose errors become bytes, for an engine that would wrap or repeat exceptions."""
+
+    task: Task
+
+    def __call__(self, part: Part) -> bytes:
+        """Return the result, or the error."""
+        try:
+            return self.task(part)
+        except CalibrantError as error:
+            return _FAILED + json.dumps([part.start, str(error)]).encode()
+
+
+@dataclass(frozen=True)
+class CaughtJoin:
+    """A join of such results: of several errors, that of the first row remains."""
+
+    join: Join
+
+    def __call__(self, results: Sequence[bytes]) -> bytes:
+        """Return the joined results, or an error."""
+        failed = [result for result in results if result.startswith(_FAILED)]
+        if failed:
+            return min(failed, key=lambda result: _failure(result)[0])
+        try:
+            return self.join(results)
+        except CalibrantError as error:
+            return _FAILED + json.dumps([0, str(error)]).encode()
+
+
+def raised(result: bytes) -> bytes:
+    """Return the result of a caught task or join; raise its error if it is one.
+
+    >>> raised(CaughtJoin(b"".join)([b"a", b"b"]))
+    b'ab'
+    """
+    if result.startswith(_FAILED):
+        raise InputError(_failure(result)[1])
+    return result
+
+
+def _failure(result: bytes) -> tuple[int, str]:
+    start, message = json.loads(result[len(_FAILED) :])
+    return int(start), str(message)

@@ -54,6 +54,9 @@ Paths: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 _READ = 1 << 20
 
 
+_CORPORA = (".conll", ".conllu", ".bio", ".iob", ".iob2", ".bioes", ".bmes")  # Words and tags.
+
+
 def suffixes() -> tuple[str, ...]:
     """Return the suffixes of all formats of tables; npy, one array alone, is only read.
 
@@ -72,6 +75,11 @@ def format_of(path: Path) -> Format:
     for known in (*FORMATS.values(), NPY):
         if path.name.lower().endswith(known.suffixes):
             return known
+    if path.suffix.lower() in _CORPORA:
+        raise InputError(
+            f"{path} holds words and tags, and no predictions: 'calibrant train' learns from such "
+            "a corpus, and 'calibrant evaluate RUN FILE' predicts and audits it."
+        )
     raise InputError(
         f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(suffixes())} or "
         ".npy."

@@ -40,14 +40,18 @@ class ParquetSource:
         _write_tables(tables, path)
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         with self.opened(path) as file:
             schema = file.schema_arrow
             self._rows: int = file.metadata.num_rows
-            columns = [(field.name, _shape(field.type)) for field in schema]
             # Repeated values are only counted, so that few bytes may mean endless rows.
             # Do not read the claims of columns: damaged ones make pyarrow end the process.
-            check_unpacked(path, self._rows * len(columns), _WRITE_PLAIN)
+            check_unpacked(path, self._rows * len(schema), _WRITE_PLAIN)
+        self._take_schema(path, schema)
+
+    def _take_schema(self, path: Any, schema: Any) -> None:
+        """Take the columns and the label names from an Arrow schema."""
+        self.path = path
+        columns = [(field.name, _shape(field.type)) for field in schema]
         if (twice := first_repeated(name for name, _ in columns)) is not None:
             raise InputError(f"{path}: two columns are called '{twice}'.")
         self.columns: Mapping[str, Shape] = dict(columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,10 @@ __all__ = [
     "risk_at_coverage",
     "risk_coverage_curve",
     "risk_points",
+    "threshold_text",
 ]
+
+_NOTHING = 1e-9  # No confidence is below it: from here on everything is accepted.
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,28 @@ class RiskPoint:
     risk: float
     coverage: float
     threshold: float | None  # None: nothing can be kept.
+
+    @property
+    def threshold_text(self) -> str:
+        """Return the threshold for people."""
+        return "–" if self.threshold is None else threshold_text(self.threshold)
+
+
+def threshold_text(threshold: float) -> str:
+    """Return a threshold with as many decimals as tell it from 0 and 1.
+
+    >>> threshold_text(0.90450082), threshold_text(0.99999), threshold_text(2e-7)
+    ('0.904501', '0.99999', '0.0000002')
+    >>> threshold_text(0.0), threshold_text(2.4e-76), threshold_text(float("inf"))
+    ('all', 'all', 'none')
+    """
+    if threshold > 1:
+        return "none"
+    if threshold < _NOTHING:
+        return "all"
+    distance = min(threshold, 1 - threshold)
+    decimals = max(6, 3 - math.floor(math.log10(distance))) if distance else 0
+    return f"{threshold:.{decimals}f}".rstrip("0").rstrip(".")
 
 
 def risk_coverage_curve(source: StepSource) -> RiskCoverage:

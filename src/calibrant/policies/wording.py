@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calibrant.policies.policy import Policy
 
-__all__ = ["feasibility", "of_review", "of_risk", "of_sets", "threshold_text", "wrong"]
-
-
-_NOTHING = 1e-9  # No confidence is below it: from here on everything is accepted.
+__all__ = ["feasibility", "of_review", "of_risk", "of_sets", "wrong"]
 
 
 def of_risk(policy: Policy) -> str:
@@ -95,23 +92,6 @@ def wrong(policy: Policy) -> str:
     'do not apply'
     """
     return "do not apply" if policy.items == "labels" else "are wrong"
-
-
-def threshold_text(threshold: float) -> str:
-    """Return a threshold with as many decimals as tell it from 0 and 1.
-
-    >>> threshold_text(0.90450082), threshold_text(0.99999), threshold_text(2e-7)
-    ('0.904501', '0.99999', '0.0000002')
-    >>> threshold_text(0.0), threshold_text(2.4e-76), threshold_text(float("inf"))
-    ('all', 'all', 'none')
-    """
-    if threshold > 1:
-        return "none"
-    if threshold < _NOTHING:
-        return "all"
-    distance = min(threshold, 1 - threshold)
-    decimals = max(6, 3 - math.floor(math.log10(distance))) if distance else 0
-    return f"{threshold:.{decimals}f}".rstrip("0").rstrip(".")
 
 
 def _drawn(policy: Policy) -> str:

@@ -140,7 +140,7 @@ def risk_table(points: Sequence[RiskPoint]) -> Markup | None:
         [
             percent(point.risk, 0),
             percent(point.coverage),
-            DASH if point.threshold is None else number(point.threshold),
+            point.threshold_text,
         ]
         for point in points
     ]

@@ -61,19 +61,25 @@ def _tiny(shape: Shape) -> tuple[nn.Module, int]:
     return whole.features, whole.classifier.in_features
 
 
-def _resnet(name: str, **options: Any) -> Callable[[Shape], tuple[nn.Module, int]]:
-    """Build torchvision's; for small images with a 3×3 stem that keeps their size, no pooling."""
+def _resnet(
+    name: str, *, small_stem: bool = False, **options: Any
+) -> Callable[[Shape], tuple[nn.Module, int]]:
+    """Build torchvision's; for small images with a 3×3 stem that keeps their size, no pooling.
+
+    A ``small_stem`` is the same for larger images, which it halves.
+    """
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("torchvision.models", f"The model '{name}'")
         network = getattr(models, name)(weights=None, **options)
-        if shape.size < _SMALL or shape.channels != 3:
-            small = {"kernel_size": 3, "stride": 1, "padding": 1}
+        keeps_size = shape.size < _SMALL
+        if keeps_size or small_stem or shape.channels != 3:
+            small = {"kernel_size": 3, "stride": 1 if keeps_size else 2, "padding": 1}
             large = {"kernel_size": 7, "stride": 2, "padding": 3}
-            chosen: Any = small if shape.size < _SMALL else large
+            chosen: Any = small if keeps_size or small_stem else large
             network.conv1 = nn.Conv2d(shape.channels, 64, bias=False, **chosen)
             nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
-        if shape.size < _SMALL:
+        if keeps_size or small_stem:
             network.maxpool = nn.Identity()
         width = network.fc.in_features
         network.fc = nn.Identity()
@@ -150,6 +156,8 @@ IMAGE_MODELS: dict[str, Callable[[Shape], tuple[nn.Module, int]]] = {
     "resnet34": _resnet("resnet34"),
     # Every block starts as the identity (Goyal et al. 2017); else high learning rates learn slowly.
     "resnet50": _resnet("resnet50", zero_init_residual=True),
+    "resnet18_small_stem": _resnet("resnet18", small_stem=True),
+    "resnet50_small_stem": _resnet("resnet50", small_stem=True, zero_init_residual=True),
     "wide_resnet50_2": _resnet("wide_resnet50_2", zero_init_residual=True),
     "vit_tiny": _vit(width=192, heads=3),
     "vit_small": _vit(width=384, heads=6),

@@ -19,6 +19,7 @@ from calibrant.tasks.feature_signals import with_saved_signals
 from calibrant.tasks.image.classifier import Shape, image_scores, load_classifier
 from calibrant.tasks.image.framing import frame_of
 from calibrant.tasks.image.networks import SmallConvNet
+from calibrant.tasks.image.picture_arrays import channel_moments
 from calibrant.tasks.image.picture_files import in_channels
 from calibrant.tasks.image.pictures import Pictures, load_pictures, load_test_pictures
 from calibrant.tasks.reading.class_labels import known_classes, some_examples
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageData", "LabelledImages", "Part", "prepare", "shifted_tests"]
 
 _SEED = 0  # For corruptions and the held-out part: the same in every run.
+_TOGETHER = 512  # Images whose moments are computed at once.
 _COPY_SEED = 1  # Of the copies that calibrators learn from: not that of shifted tests.
 
 
@@ -69,9 +71,8 @@ class ImageData:
             self.mean, self.deviation = (np.asarray(self.about[k]) for k in ("mean", "deviation"))
             return
         train = pictures.images["train"]
-        self.mean = train.mean((0, 1, 2), dtype=np.float64)
-        # A channel that is the same everywhere is left at zero.
-        self.deviation = np.maximum(train.std((0, 1, 2), dtype=np.float64), 1e-3)
+        starts = range(0, len(train), _TOGETHER)
+        self.mean, self.deviation = channel_moments(train[i : i + _TOGETHER] for i in starts)
 
     @property
     def shape(self) -> Shape:

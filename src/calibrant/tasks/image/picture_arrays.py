@@ -1,8 +1,10 @@
-"""Read images from the arrays of an npz file, and explain what is wrong with some."""
+"""Images as arrays: in an npz file, and their mean and deviation."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,11 +12,12 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file, first_repeated
+from calibrant.outputs import new_file
 from calibrant.tasks.image.framing import Framing
 from calibrant.tasks.image.picture_files import resized
 from calibrant.tasks.reading.splits import only_one, split_of
 
-__all__ = ["Example", "array_examples", "read_npz"]
+__all__ = ["Example", "array_examples", "channel_moments", "read_npz", "write_npz"]
 
 Example = tuple[np.ndarray, str]  # (height, width, channels) of bytes, and label
 
@@ -46,6 +49,21 @@ def read_npz(path: Path, size: Framing | int | None = None) -> dict[str, list[Ex
     return parts
 
 
+def write_npz(
+    path: Path,
+    images: Mapping[str, np.ndarray],
+    classes: Mapping[str, np.ndarray],
+    labels: Sequence[str],
+    *,
+    overwrite: bool = False,
+) -> None:
+    """Write the images of each split, without compression, as :func:`read_npz` reads them."""
+    arrays: dict[str, Any] = {f"{split}_images": part for split, part in images.items()}
+    arrays |= {f"{split}_labels": part for split, part in classes.items()}
+    with new_file(path, overwrite=overwrite) as unfinished, unfinished.open("wb") as file:
+        np.savez(file, **arrays, label_names=np.array(labels))
+
+
 def array_examples(
     images: np.ndarray, labels: list[str], size: Framing | int | None, where: str
 ) -> list[Example]:
@@ -66,6 +84,26 @@ def array_examples(
         plain = whole[..., 0] if whole.shape[-1] == 1 else whole
         return [(resized(pil.fromarray(i), size), y) for i, y in zip(plain, labels, strict=True)]
     return list(zip(whole, labels, strict=True))
+
+
+def channel_moments(parts: Iterable[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and deviation of the bytes of each channel over arrays (…, channels).
+
+    The values of a channel are counted, which is exact in any order and needs the memory of one
+    part.
+
+    >>> channel_moments([np.array([[1, 0]], np.uint8), np.array([[3, 0]], np.uint8)])
+    (array([2., 0.]), array([1.   , 0.001]))
+    """
+    counts: Any = 0  # (channels, 256)
+    for part in parts:
+        channels = part.reshape(-1, part.shape[-1]).T
+        counts = counts + np.array([np.bincount(values, minlength=256) for values in channels])
+    number, values = counts.sum(1), np.arange(256)
+    mean = counts @ values / number
+    variance = (counts * (values - mean[:, None]) ** 2).sum(1) / number
+    # A channel that is the same everywhere is left at zero.
+    return mean, np.maximum(np.sqrt(variance), 1e-3)
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:

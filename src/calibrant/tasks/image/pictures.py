@@ -13,8 +13,13 @@ import numpy as np
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.image.framing import Framing
-from calibrant.tasks.image.picture_arrays import Example, array_examples, read_npz
+from calibrant.tasks.image.picture_arrays import Example, array_examples, read_npz, write_npz
 from calibrant.tasks.image.picture_files import SUFFIXES, in_channels, open_image, resized
+from calibrant.tasks.image.tiny_imagenet import (
+    TINY_IMAGENET,
+    is_tiny_imagenet,
+    read_tiny_imagenet,
+)
 from calibrant.tasks.reading.catalogue import data_directory, find_file, find_folder
 from calibrant.tasks.reading.class_labels import (
     class_folders,
@@ -57,6 +62,10 @@ class Pictures:
     labels: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
+    def write(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write them to one npz file: many small image files take far longer to read."""
+        write_npz(Path(path), self.images, self.classes, self.labels, overwrite=overwrite)
+
 
 def load_pictures(
     name: str,
@@ -70,12 +79,12 @@ def load_pictures(
 
     A name is looked for in the data directory first, as a folder or as ``NAME.npz``. An npz holds
     ``train_images``, ``train_labels``, the same of other splits, and optionally ``label_names``. A
-    folder holds a folder for each class, optionally within one for each split. Images of several
-    sizes need ``size``, to which all are scaled. Missing splits are carved from the training
-    split, seeded, and noted. A model that is ``trained`` already needs validation and test data,
-    and nothing is carved for it.
+    folder holds a folder for each class, optionally within one for each split, or is that of
+    Tiny-ImageNet (:mod:`.tiny_imagenet`). Images of several sizes need ``size``, to which all are
+    scaled. Missing splits are carved from the training split, seeded, and noted. A model that is
+    ``trained`` already needs validation and test data, and nothing is carved for it.
     """
-    parts, where = _parts(name, directory, size)
+    parts, where = _parts(name, directory, size, seed)
     if trained:
         return given_pictures(for_wrapping(parts, where), name, where)
     labels = training_labels(parts.get("train", ()), where, "images")
@@ -142,16 +151,21 @@ def find_pictures(name: str, directory: str | Path | None = None) -> Path | None
         return None
     folder = find_folder(name, "image", directory)
     found = folder or find_file(f"{name}.npz", "image", directory)
+    if found is None and name == TINY_IMAGENET:
+        raise InputError(
+            f"There is no '{name}': unpack tiny-imagenet-200.zip (Stanford, CS231n) in the data "
+            "directory (--data-dir, CALIBRANT_DATA), or name its folder."
+        )
     if found is None and name not in TORCHVISION and "/" not in name:
         hint = "A folder of class folders, an npz, or owner/name on the hub, works too."
-        raise unknown_name("image set", name, (DIGITS, *TORCHVISION), hint)
+        raise unknown_name("image set", name, (DIGITS, *TORCHVISION, TINY_IMAGENET), hint)
     if found is None and name not in TORCHVISION:
         check_name(name)
     return found
 
 
 def _parts(
-    name: str, directory: str | Path | None, size: Framing | int | None
+    name: str, directory: str | Path | None, size: Framing | int | None, seed: int = 0
 ) -> tuple[dict[str, Sequence[Example]], str]:
     if name == DIGITS:
         return {"train": _digits(size)}, name
@@ -162,6 +176,8 @@ def _parts(
         return dict(read_npz(folder, size)), str(folder)
     if folder is not None and is_saved(folder):
         return {s: table_examples(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
+    if folder is not None and is_tiny_imagenet(folder):
+        return read_tiny_imagenet(folder, size, seed), str(folder)
     if folder is not None:
         return _opened(folder, size), str(folder)
     if name in TORCHVISION:

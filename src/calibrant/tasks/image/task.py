@@ -66,7 +66,7 @@ class Image(ImageTask):
     name = "image"
     summary = "image classification: one class for each image"
     embedded = "digits"
-    known_data = "digits, cifar10"
+    known_data = "digits, cifar10, tiny-imagenet"
     known_models = "lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …"
     hint = "Try: calibrant predict {run} images/ -o out.jsonl"
     default_copies = IMAGE_COPIES

@@ -9,6 +9,8 @@ from calibrant.errors import InputError
 
 __all__ = ["data_directory", "find_file", "find_folder", "is_place"]
 
+_AS_DISTRIBUTED = {"tiny-imagenet": "tiny-imagenet-200"}  # Our name → that of the folder.
+
 
 def data_directory(given: str | Path | None = None) -> Path | None:
     """Return the directory given, or that of the environment variable CALIBRANT_DATA, or None."""
@@ -27,7 +29,9 @@ def find_folder(name: str, kind: str, directory: str | Path | None = None) -> Pa
     >>> find_folder("no-such-corpus", "ner") is None
     True
     """
-    return next((place for place in _places(name, kind, directory) if place.is_dir()), None)
+    names = (name, _AS_DISTRIBUTED.get(name, name))
+    places = (place for each in names for place in _places(each, kind, directory))
+    return next((place for place in places if place.is_dir()), None)
 
 
 def find_file(name: str, kind: str, directory: str | Path | None = None) -> Path | None:

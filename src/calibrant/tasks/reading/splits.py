@@ -161,7 +161,9 @@ def pairs_of(examples: Any, split: str) -> Iterator[tuple[tuple[Any, Any], str]]
         yield (pair[0], pair[1]), f"{split}, example {number}"
 
 
-def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[Any]]:
+def carve(
+    train: Sequence[Any], seed: int | Sequence[int], where: str
+) -> tuple[list[Any], list[Any]]:
     """Divide the training split into the part to keep and a tenth to take; both in order.
 
     >>> carve("abcdefghij", seed=0, where="letters")

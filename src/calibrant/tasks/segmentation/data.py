@@ -15,6 +15,7 @@ from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.image.picture_arrays import channel_moments
 from calibrant.tasks.reading.fingerprint import data_state
 from calibrant.tasks.reading.splits import carve, part_of
 from calibrant.tasks.segmentation.mask_folder import VOID
@@ -237,13 +238,4 @@ def _stacked(data: SegmentationData) -> tuple[np.ndarray, np.ndarray]:
 def _moments(scenes: Sequence[Example]) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and deviation of the bytes of each channel, over at most 200 images."""
     chosen = np.unique(np.linspace(0, len(scenes) - 1, min(len(scenes), _MEASURED)).astype(int))
-    count, total, squares = 0, 0.0, 0.0
-    for number in chosen.tolist():
-        image = scenes[number][0]
-        values = image.reshape(-1, image.shape[-1]).astype(np.float64)
-        count, total = count + len(values), total + values.sum(0)
-        squares = squares + np.square(values).sum(0)
-    mean = np.asarray(total / count)
-    variance = np.maximum(np.asarray(squares / count) - mean**2, 0)
-    # A channel that is the same everywhere is left at zero.
-    return mean, np.maximum(np.sqrt(variance), 1e-3)
+    return channel_moments(scenes[number][0] for number in chosen.tolist())

@@ -32,7 +32,8 @@ class Segmentation(ImageTask):
 
     name = "segmentation"
     summary = "semantic segmentation: one class for each pixel of an image"
-    embedded = known_data = "shapes"
+    embedded = "shapes"
+    known_data = "shapes, camvid"
     known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
     hint = "Try: calibrant predict {run} images/ --masks masks/"
     kinds = ("classes", "pixels")

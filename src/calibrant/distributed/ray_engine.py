@@ -1,0 +1,187 @@
+"""Ray: parts as tasks, and datasets of Ray Data, whose results are joined in a tree of tasks."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from calibrant.distributed.engine import FAN_IN, Join, Rows, Task
+from calibrant.distributed.ray_cluster import task_error
+from calibrant.errors import CalibrantError
+from calibrant.extras import require
+from calibrant.metrics.blocks import hash_values
+
+__all__ = ["RayDataset", "RayEngine"]
+
+_RETRIES = 5  # Of a task whose worker or node is lost.
+_WAITING = 4  # Tasks per processor that are submitted ahead.
+_RESULT = "result"
+
+
+class RayEngine:
+    """Runs parts as tasks of the cluster that this process is connected to.
+
+    Ray runs a task again if its worker or node is lost, and computes a result again that was lost
+    with its node: each counts once.
+    """
+
+    def __init__(self) -> None:
+        self.ray = require("ray", "ray", "An engine of Ray")
+
+    def map(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[bytes]:
+        """Yield the results as they arrive, with a bounded number of tasks at a time."""
+        for result in self._results(task, parts):
+            yield self._get(result)
+
+    def reduce(self, task: Callable[[Any], bytes], join: Join, parts: Sequence[Any]) -> bytes:
+        """Join results by tasks while others are still computed; they do not pass through here."""
+        return self.tree(self._results(task, parts), join)
+
+    def tree(self, results: Iterator[Any], join: Join) -> bytes:
+        """Return the joined results of references, ``FAN_IN`` at a time."""
+        joined = self._remote(lambda *given: join([r for part in given for r in _states(part)]))
+        waiting: deque[Any] = deque()
+        for result in results:
+            waiting.append(result)
+            if len(waiting) >= 2 * FAN_IN:
+                waiting.append(joined.remote(*(waiting.popleft() for _ in range(FAN_IN))))
+        while len(waiting) > 1:
+            few = [waiting.popleft() for _ in range(min(FAN_IN, len(waiting)))]
+            waiting.append(joined.remote(*few))
+        if not waiting:
+            return b""
+        found = _states(self._get(waiting[0]))
+        return join(found) if len(found) > 1 else found[0]
+
+    def _results(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[Any]:
+        """Yield references to results that are ready."""
+        run, left, running = self._remote(task), deque(parts), list[Any]()
+        most = _WAITING * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        while left or running:
+            while left and len(running) < most:
+                running.append(run.remote(left.popleft()))
+            done, running = self.ray.wait(running)
+            for result in done:
+                self._check(result)
+                yield result
+
+    def _check(self, result: Any) -> None:
+        """Raise the error of a task at once, without fetching what a good one returned."""
+        size = self.ray.experimental.get_object_locations([result])[result].get("object_size")
+        if size is None or size < 1 << 20:  # Exceptions are small.
+            self._get(result)
+
+    def _remote(self, function: Callable[..., Any]) -> Any:
+        return self.ray.remote(_named(function)).options(max_retries=_RETRIES, num_cpus=1)
+
+    def _get(self, result: Any) -> Any:
+        exceptions = self.ray.exceptions
+        try:
+            return self.ray.get(result)
+        except exceptions.RayTaskError as error:
+            raise task_error(error) from None
+        except exceptions.RayError as error:
+            raise CalibrantError(
+                f"The workers of a part were lost {_RETRIES + 1} times ({type(error).__name__}), "
+                "perhaps because memory ran out: smaller row groups need less."
+            ) from None
+
+
+class RayDataset:
+    """A ``ray.data.Dataset``, read block by block where its blocks are."""
+
+    def __init__(self, dataset: Any, *, rows: int | None = None) -> None:
+        self.dataset, self.rows = dataset, rows
+        self.engine = RayEngine()
+
+    def schema(self) -> Any:
+        """Return the Arrow schema."""
+        arrow = require("pyarrow", "files", "Ray Data")
+        found = self.dataset.schema()
+        base = getattr(found, "base_schema", found)
+        if isinstance(base, arrow.Schema):
+            return base
+        return arrow.schema(list(zip(found.names, found.types, strict=True)))
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return int(self.dataset.count())
+
+    def map(self, task: Task) -> Iterator[bytes]:
+        """Yield the result of each block once."""
+        for reference in self._references(task):
+            yield from _states(self.engine._get(reference))
+
+    def reduce(self, task: Task, join: Join) -> bytes:
+        """Return the joined results of all blocks."""
+        return self.engine.tree(self._references(task), join)
+
+    def _references(self, task: Task) -> Iterator[Any]:
+        mapped = self.dataset.map_batches(
+            _of_batch, batch_format="pyarrow", batch_size=self.rows, fn_kwargs={"task": task}
+        )
+        for bundle in mapped.iter_internal_ref_bundles():
+            yield from bundle.block_refs
+
+
+@dataclass(frozen=True)
+class HeldPart:
+    """Rows that the engine already holds.
+
+    Ray does not number its blocks, so ``start`` comes from their content: the same in each run.
+    """
+
+    table: Any
+    start: int
+
+    @property
+    def place(self) -> str:
+        """The block, by its first row's number."""
+        return "a block of the dataset"
+
+    def tables(self, columns: Sequence[str] | None, rows: int) -> Iterator[Rows]:
+        """Yield batches of at most ``rows`` rows."""
+        table = self.table if columns is None else self._selected(columns)
+        first = 0
+        for batch in table.to_batches(max_chunksize=rows):
+            yield Rows(batch, self.place, first)
+            first += batch.num_rows
+
+    def _selected(self, columns: Sequence[str]) -> Any:
+        """Leave missing columns out: the reader says which."""
+        return self.table.select([name for name in columns if name in self.table.column_names])
+
+
+def _of_batch(table: Any, task: Task) -> dict[str, list[bytes]]:
+    """Run the task on a block; an empty block has no result."""
+    if not table.num_rows:
+        return {_RESULT: []}
+    return {_RESULT: [task(HeldPart(table, _start(table)))]}
+
+
+def _start(table: Any) -> int:
+    """Return a number that differs from block to block: a hash of the rows in it."""
+    text = [repr(table.slice(row, 1).to_pylist()) for row in (0, table.num_rows - 1)]
+    mark = hash_values(np.array(["|".join([*text, str(table.num_rows)])]))
+    return int(mark[0] >> 2)
+
+
+def _states(found: Any) -> list[bytes]:
+    """Return the results of one reference: of a task, or of a block of Ray Data."""
+    if isinstance(found, bytes):
+        return [found]
+    column = found[_RESULT]
+    return [bytes(r) for r in (column.to_pylist() if hasattr(column, "to_pylist") else column)]
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a plain function, which Ray can decorate; a frozen dataclass is none."""
+
+    def run_part(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return run_part
