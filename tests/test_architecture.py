@@ -52,7 +52,7 @@ ALLOWED = {
     "loading": {"calibrators", "comparison", "policies", "tasks"},
     "wrapping": {"experiments", "loading", "tasks"},
     "serving": {"policies", "tasks"},
-    "reviewing": {"serving", "tasks"},
+    "reviewing": {"entities", "files", "serving", "tasks"},
     "export": {
         "calibrators",
         "experiments",

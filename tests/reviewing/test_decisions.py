@@ -126,6 +126,96 @@ def test_a_kill_in_the_middle_loses_no_answered_decision(tmp_path):
     assert Decisions(path).counts["1"] in (answered, answered + 1)
 
 
+@pytest.mark.parametrize("cut", [1, 20, 60])
+def test_half_of_the_first_line_does_not_hurt(tmp_path, cut):
+    """A kill in the middle of the first write: the same command begins again."""
+    path = tmp_path / "d"
+    Decisions(path, DOCUMENTS)
+    path.write_bytes(path.read_bytes()[:cut])
+    decide(Decisions(path, DOCUMENTS), "1")
+    assert set(Decisions(path).latest) == {"1"}
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced", "shortened"])
+def test_a_file_that_changes_under_the_review_is_not_written(tmp_path, how):
+    path = tmp_path / "d"
+    decisions = Decisions(path, DOCUMENTS)
+    decide(decisions, "1")
+    saved = path.read_bytes()
+    if how == "shortened":
+        path.write_bytes(saved[:-10])
+    else:
+        path.unlink()
+    if how == "replaced":
+        path.write_bytes(saved.replace(b"Anna", b"Bert") + saved)
+    before = path.read_bytes() if path.exists() else b""
+    for call in (lambda: decide(decisions, "2"), decisions.refresh):
+        with pytest.raises(InputError, match="removed or replaced"):
+            call()
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_may_only_be_read(tmp_path):
+    path = tmp_path / "d"
+    decide(Decisions(path, DOCUMENTS), "1")
+    read = os.open
+
+    def only_reads(name, flags, *more, **options):
+        assert flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) == 0
+        return read(name, flags, *more, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", only_reads)
+        assert set(Decisions(path).latest) == {"1"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"entities": [{"start": "0", "end": 4, "type": "PER"}]},
+        {"entities": [{"start": 0, "end": 400, "type": "PER"}]},
+        {"entities": [{"start": 0, "end": 4}]},
+        {"entities": None},
+        {"predicted": [{"start": 0, "end": 4, "type": "PER", "confidence": 2}]},
+        {"text": None},
+        {"document": 1},
+    ],
+)
+def test_a_line_that_somebody_changed_is_named_not_skipped(tmp_path, change):
+    path = tmp_path / "d"
+    decide(Decisions(path, DOCUMENTS), "1")
+    head, line, _ = path.read_text().split("\n")
+    path.write_text(f"{head}\n{json.dumps({**json.loads(line), **change})}\n")
+    with pytest.raises(InputError, match="line 2: this is not a decision"):
+        Decisions(path)
+
+
+def test_a_disk_that_is_really_full(tmp_path):
+    """A limit of the size of files acts like a full disk: half of a line may be written."""
+    script = (
+        "import resource, sys; sys.path.insert(0, sys.argv[2])\n"
+        "from test_decisions import DOCUMENTS, decide\n"
+        "from calibrant.errors import InputError\n"
+        "from calibrant.reviewing import Decisions\n"
+        "d = Decisions(sys.argv[1], DOCUMENTS)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 10**6))\n"
+        "done = 0\n"
+        "try:\n"
+        "    while True: decide(d, '1', done); done += 1\n"
+        "except InputError as error: print(done, error)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))\n"
+        "decide(d, '1', done)\n"
+    )
+    path = tmp_path / "d"
+    command = [sys.executable, "-c", script, str(path), str(Path(__file__).parent)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = int(found.stdout.split()[0])
+    assert done > 0
+    assert "cannot be written: File too large" in found.stdout
+    decisions = Decisions(path)
+    assert (decisions.counts["1"], decisions.damaged) == (done + 1, 0)
+
+
 def test_a_full_disk_saves_nothing_and_says_so(tmp_path, monkeypatch):
     path = tmp_path / "d"
     decisions = Decisions(path, DOCUMENTS)
@@ -144,7 +234,9 @@ def test_a_full_disk_saves_nothing_and_says_so(tmp_path, monkeypatch):
     assert set(Decisions(path).latest) == {"1", "2"}
 
 
-@pytest.mark.parametrize("content", ["", "{}\n", "no json\n", '{"signature": "other"}\n', "[]\n"])
+@pytest.mark.parametrize(
+    "content", ["", "x", "{}\n", "no json\n", '{"signature": "other"}\n', "[]\n"]
+)
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "d").write_text(content)
     if content:

@@ -14,6 +14,7 @@ from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.reviewing import Decisions, Document, Span, write_reviewed
 from calibrant.reviewing.application import review_app
+from calibrant.reviewing.journal import Journal
 
 TYPES = ("PER", "LOC", "<b>")
 DOCUMENTS = [
@@ -70,8 +71,16 @@ class TestAnswers:
         time.sleep(0.02)
         assert next_one(client, "b")["document"]["id"] == "unsure"
 
-    def test_later(self, client):
-        assert next_one(client, after="unsure")["document"]["id"] == "middle"
+    def test_later_means_after_all_others(self, client):
+        assert next_one(client)["document"]["id"] == "unsure"
+        found = [next_one(client, later="unsure")["document"]["id"]]
+        for _ in range(3):
+            found.append(next_one(client, later=found[-1])["document"]["id"])
+        assert found == ["middle", "sure", "unsure", "middle"]
+        assert next_one(client, "b")["document"]["id"] == "unsure"  # Postponed by a: free for b.
+        decide(client, "middle", [])
+        assert next_one(client)["document"]["id"] == "sure"
+        assert next_one(client, later="no such")["document"]["id"] == "sure"
 
     def test_a_decision_after_somebody_elses(self, client, decisions):
         other = Decisions(decisions.path, DOCUMENTS)
@@ -85,12 +94,20 @@ class TestAnswers:
         def full(*_):
             raise InputError("d.jsonl cannot be written: No space left on device.")
 
-        monkeypatch.setattr(Decisions, "_append", full)
+        monkeypatch.setattr(Journal, "append", full)
         answer = decide(client, "unsure", [])
         assert answer.status_code == 507
         assert "not saved" in answer.json()["error"]
         monkeypatch.undo()
         assert decide(client, "unsure", []).status_code == 200
+
+    def test_a_file_that_was_removed(self, client, decisions):
+        decisions.path.unlink()
+        answer = client.get("/next", params={"reviewer": "a"})
+        assert answer.status_code == 503
+        assert "removed or replaced" in answer.json()["error"]
+        assert decide(client, "unsure", []).status_code == 507
+        assert client.get("/healthz").status_code == 200
 
     @pytest.mark.parametrize(
         ("change", "status"),
@@ -105,12 +122,16 @@ class TestAnswers:
             ({"entities": [{"start": 0, "end": 4, "type": "DOG"}]}, 422),
             ({"reviewer": ""}, 422),
             ({"reviewer": "x" * 81}, 422),
+            ({"reviewer": "\ud800"}, 422),
+            ({"seen": True}, 422),
             ({"seen": None}, 422),
         ],
     )
     def test_bad_decisions(self, client, decisions, change, status):
         content = {"document": "sure", "entities": [], "reviewer": "a", "seen": 0, **change}
-        assert client.post("/decisions", json=content).status_code == status
+        headers = {"content-type": "application/json"}
+        answer = client.post("/decisions", content=json.dumps(content), headers=headers)
+        assert answer.status_code == status
         assert Decisions(decisions.path).latest == {}
 
     def test_bad_bodies_and_other_sites(self, client):
@@ -237,7 +258,7 @@ class TestPage:
         def full(*_):
             raise InputError("d.jsonl cannot be written: No space left on device.")
 
-        monkeypatch.setattr(Decisions, "_append", full)
+        monkeypatch.setattr(Journal, "append", full)
         self.key(page, "Enter")
         page.wait("document.getElementById('status').className === 'error'")
         assert "York" in self.chosen(page)

@@ -101,6 +101,7 @@ REFUSED = [
     (b'{"text": null}', 422, "got null"),
     (b'{"text": "\\ud800"}', 422, "surrogate"),
     (b'{"text": "a", "topk": 1}', 422, "Unknown field 'topk'"),
+    (b'{"text": "a", "\\ud800": 1}', 422, "Unknown field '?'"),
     (b'{"text": "a", "top_k": true}', 422, "whole number"),
     (b'{"text": "a", "top_k": 1.5}', 422, "whole number"),
     (b'{"text": "a", "top_k": 0}', 422, "at least 1"),

@@ -24,9 +24,11 @@ __all__ = [
     "matched_files",
     "refuse_options",
     "renamed_types",
+    "reviewed_run",
     "without_entities",
 ]
 
+_REVIEWED = "--reviewed"
 _TYPE_COLUMNS = ("precision", "recall", "confidence", "ece", "auroc")
 
 
@@ -39,11 +41,21 @@ def add_entity_options(
     """
     group = parser.add_argument_group("entities of any tool")
     if gold:
-        group.add_argument(
+        kinds = group.add_mutually_exclusive_group()
+        kinds.add_argument(
             "--entities",
-            action="store_true",
+            action="store_const",
+            const="--entities",
             help="the files are PREDICTED and GOLD: documents with entities, as the tools write "
             "them (.jsonl, .json)",
+        )
+        kinds.add_argument(
+            "--reviewed",
+            dest="entities",
+            action="store_const",
+            const=_REVIEWED,
+            help="the file has the decisions of 'calibrant review': what the model predicted, and "
+            "what people decided",
         )
         group.add_argument(
             "--match",
@@ -79,7 +91,7 @@ def without_entities(args: argparse.Namespace) -> None:
     ):
         if getattr(args, option, default) != default:
             name = {"types": "type"}.get(option, option).replace("_", "-")
-            raise InputError(f"--{name} is about entities: use it with --entities.")
+            raise InputError(f"--{name} is about entities: use it with --entities or --reviewed.")
 
 
 def audit_entity_files(args: argparse.Namespace) -> int:
@@ -185,14 +197,16 @@ def compare_entity_files(args: argparse.Namespace) -> int:
     from calibrant.progress import Progress
 
     args.files = [args.valid, args.test, *args.more]
-    if len(args.files) != 4:
-        raise InputError(
-            "compare --entities takes four files, PREDICTED and GOLD to fit on and PREDICTED and "
-            f"GOLD to evaluate on, got {len(args.files)}."
-        )
+    half = 1 if args.entities == _REVIEWED else 2
+    if len(args.files) != 2 * half:
+        expected = "two files of decisions, to fit and to evaluate on"
+        if half == 2:
+            expected = "four files, PREDICTED and GOLD to fit on and PREDICTED and GOLD to "
+            expected += "evaluate on"
+        raise InputError(f"compare {args.entities} takes {expected}, got {len(args.files)}.")
     options = (("kind", None), ("calibrators", None), ("keep_predictions", False), ("output", None))
     _refuse_others(args, *options)
-    valid, test = (matched_files(args, args.files[i : i + 2]) for i in (0, 2))
+    valid, test = (matched_files(args, args.files[i : i + half]) for i in (0, half))
     with Progress(len(CALIBRATORS) + 1, "calibrators") as progress:
         found = compare_entities(
             valid,
@@ -217,9 +231,11 @@ def compare_entity_files(args: argparse.Namespace) -> int:
 
 
 def refuse_options(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
-    """Refuse options that mean nothing for entities, and all but two files."""
-    if len(args.files) != 2:
-        raise InputError(f"--entities takes two files, PREDICTED and GOLD, got {len(args.files)}.")
+    """Refuse options that mean nothing for entities, and all but two files, or one of decisions."""
+    reviewed = args.entities == _REVIEWED
+    if len(args.files) != (1 if reviewed else 2):
+        expected = "one file of decisions" if reviewed else "two files, PREDICTED and GOLD"
+        raise InputError(f"{args.entities} takes {expected}, got {len(args.files)}.")
     _refuse_others(args, *defaults)
 
 
@@ -228,25 +244,53 @@ def _refuse_others(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None
     for name, default in (*defaults, *((column, None) for column in columns), ("labels", None)):
         if getattr(args, name, default) != default:
             option = {"settings": "set"}.get(name, name).replace("_", "-")
-            raise InputError(f"--{option} does not go with --entities.")
+            raise InputError(f"--{option} does not go with {args.entities}.")
 
 
 def matched_files(
-    args: argparse.Namespace, files: Sequence[str | Path] | None = None
+    args: argparse.Namespace, files: Sequence[str | Path] | None = None, *, complete: bool = False
 ) -> MatchedEntities:
-    """Return the entities of PREDICTED next to those of GOLD; by default of the files given."""
+    """Return the entities of PREDICTED next to those of GOLD; by default of the files given.
+
+    A file of decisions has both; with ``complete``, it must have a decision about each document.
+    """
     from calibrant.entities import match_entities, read_entities
 
+    options: dict[str, Any] = {
+        "renamed": renamed_types(args.types),
+        "scores": not getattr(args, "without_scores", False),
+    }
+    if args.entities == _REVIEWED:
+        return _matched_decisions((files or args.files)[0], options, args, complete)
     predicted, gold = map(Path, files or args.files)
     if predicted.exists() and gold.exists() and predicted.samefile(gold):
         raise InputError(f"PREDICTED and GOLD are the same file, {predicted}.")
-    renamed = renamed_types(args.types)
     return match_entities(
         read_entities(predicted, args.spans).documents,
         read_entities(gold, args.spans if _has_spans(gold, args.spans) else None).documents,
-        renamed=renamed,
-        scores=not getattr(args, "without_scores", False),
+        **options,
     )
+
+
+def _matched_decisions(
+    path: str | Path, options: Mapping[str, Any], args: argparse.Namespace, complete: bool
+) -> MatchedEntities:
+    from calibrant.reviewing import Decisions
+    from calibrant.reviewing.labels import check_complete, matched_decisions
+
+    if args.spans is not None:
+        raise InputError(f"--spans is about the files of spaCy, got {path}.")
+    decisions = Decisions(path)
+    if complete:
+        check_complete(decisions)
+    return matched_decisions(decisions, **options)
+
+
+def reviewed_run(args: argparse.Namespace) -> Mapping[str, str | None] | None:
+    """Return the fingerprints of the run whose predictions were reviewed, None of other files."""
+    from calibrant.reviewing import Decisions
+
+    return Decisions(args.files[0]).run if args.entities == _REVIEWED else None
 
 
 def _has_spans(path: Path, spans: str | None) -> bool:

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import add_entity_options, matched_files, refuse_options
+from calibrant.cli.entities import (
+    add_entity_options,
+    matched_files,
+    refuse_options,
+    reviewed_run,
+)
 from calibrant.cli.options import (
     add_file_options,
     add_json,
@@ -202,7 +207,10 @@ def _of_entities(args: argparse.Namespace) -> Policy:
     refuse_options(args, *automatic, *empty, ("tokens", False))
     names = ("target_risk", "max_missed", "level", "on_average", "per", "average")
     options = {name: getattr(args, name) for name in names}
-    return guarantee_entities(matched_files(args), match=args.match or "strict", **options)
+    found = matched_files(args, complete=True)
+    return guarantee_entities(
+        found, match=args.match or "strict", run=reviewed_run(args), **options
+    )
 
 
 def _of_run(folder: Path, args: argparse.Namespace) -> Policy:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_address, add_device, add_trust
-from calibrant.errors import InputError
+from calibrant.errors import InputError, printable
+from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
     from calibrant.reviewing import Document
     from calibrant.tasks.language.splitter_choice import Cutting
+    from calibrant.tasks.predictor import Predictor
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "named_texts", "run"]
 
 
 def add_parser(commands: Any) -> None:
@@ -46,6 +49,13 @@ def add_parser(commands: Any) -> None:
         "--type", action="append", default=[], metavar="NAME", help="a type that the model lacks"
     )
     parser.add_argument(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="review this many of the texts, drawn at random: what a promise of 'calibrant "
+        "guarantee --reviewed' needs, unless all texts are reviewed",
+    )
+    parser.add_argument(
         "--export",
         nargs=2,
         action="append",
@@ -75,60 +85,89 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.serving.running import is_local, read_token, run_application
 
     token = read_token(args.host, args.token_file)
-    documents, labels = _documents(args)
-    types = [*TagSet.of(labels).types, *args.type]
+    predictor = _predictor(args)
+    documents = _documents(args, predictor)
+    types = list(dict.fromkeys([*TagSet.of(predictor.labels).types, *args.type]))
     application = review_app(
         documents,
-        Decisions(path, documents),
+        Decisions(path, documents, predictor.fingerprints()),
         types,
         token=token,
         hosts=LOOPBACK if is_local(args.host) else None,
     )
-    what = f"{len(documents):,} documents, decisions in {path}: review them"
+    what = f"{len(documents):,} documents, decisions in {printable(str(path))}: review them"
     run_application(application, args.host, args.port, what)
     return 0
 
 
-def _documents(args: argparse.Namespace) -> tuple[list[Document], tuple[str, ...]]:
-    from itertools import tee
-
-    from calibrant.cli.predict_input import file_of, read_rows
+def _predictor(args: argparse.Namespace) -> Predictor:
+    from calibrant.cli.predict_input import file_of
     from calibrant.loading import load_run
-    from calibrant.progress import Progress
-    from calibrant.reviewing.documents import of_prediction
 
     if file_of(args.input) is None:
         raise InputError(f"There is no file {args.input}.")
     predictor = load_run(args.model, args.device, trust_remote_code=args.trust_remote_code)
     if not predictor.finds_entities:
         raise InputError(f"{args.model} finds no entities: review is for runs of '--task ner'.")
-    given = read_rows(args.input, tokens=False, taken=())
-    rows, again = tee(given.rows)
-    found: dict[str, Document] = {}
-    with Progress(given.total, "texts") as progress:
-        predictions = predictor.stream(row["text"] for row in again)
-        for number, (row, prediction) in enumerate(zip(rows, predictions, strict=True), start=1):
-            name = str(row.get("id", number))
-            if name in found:
-                raise InputError(f"{args.input}: two texts have the id '{name}'.")
-            found[name] = of_prediction(name, prediction)
+    return predictor
+
+
+def _documents(args: argparse.Namespace, predictor: Predictor) -> list[Document]:
+    from calibrant.progress import Progress
+    from calibrant.reviewing.documents import of_prediction
+
+    texts = named_texts(args.input)
+    if args.sample is not None:
+        texts = _sample(texts, args.sample)
+    with Progress(len(texts), "texts") as progress:
+        found = []
+        for name, prediction in zip(texts, predictor.stream(texts.values()), strict=True):
+            found.append(of_prediction(name, prediction))
             progress.advance()
+    return found
+
+
+def named_texts(path: str | Path) -> dict[str, str]:
+    """Return the texts of a file by their ids, or by the numbers of their lines."""
+    from calibrant.cli.predict_input import read_rows
+
+    found: dict[str, str] = {}
+    for number, row in enumerate(read_rows(str(path), tokens=False, taken=()).rows, start=1):
+        name = str(row.get("id", number))
+        if name in found:
+            raise InputError(f"{path}: two texts have the id '{shortened(name)}'.")
+        found[name] = row["text"]
     if not found:
-        raise InputError(f"{args.input} has no texts.")
-    return list(found.values()), predictor.labels
+        raise InputError(f"{path} has no texts.")
+    return found
+
+
+def _sample(texts: dict[str, str], size: int) -> dict[str, str]:
+    """Draw texts at random; the same command draws the same ones again."""
+    if not 1 <= size <= len(texts):
+        raise InputError(f"--sample must be between 1 and the {len(texts):,} texts, got {size:,}.")
+    drawn = set(Random(0).sample(range(len(texts)), size))
+    return {name: text for i, (name, text) in enumerate(texts.items()) if i in drawn}
 
 
 def _export(args: argparse.Namespace, path: Path) -> int:
     from calibrant.reviewing import Decisions, write_reviewed
 
-    decisions = list(Decisions(path).latest.values())
+    found = Decisions(path)
+    decisions = list(found.latest.values())
     if not decisions:
         raise InputError(f"{path} has no decisions yet.")
+    if found.damaged:
+        print(
+            f"{found.damaged} lines of {printable(str(path))} are left out: a process was killed "
+            "while it wrote them.",
+            file=sys.stderr,
+        )
     for kind, target in args.export:
         unfit = write_reviewed(
             target, decisions, kind, cutting=_cutting(args.model), overwrite=args.overwrite
         )
-        print(f"{target}: {len(decisions):,} reviewed documents")
+        print(f"{printable(target)}: {len(decisions):,} reviewed documents")
         if unfit:
             print(
                 f"{unfit} entities that end inside a word were extended to the whole word.",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import columns_from
 from calibrant.errors import InputError
@@ -23,6 +23,8 @@ def run_predictions(
     """Return predictions before the calibrator, and whether words were cut from raw text."""
     from calibrant.files import stream_unlabelled
 
+    if getattr(args, "reviewed", None) is not None:
+        return _reviewed(folder, files, args), True
     try:
         found = stream_unlabelled(list(files), columns_from(args), args.kind)
     except InputError:
@@ -30,6 +32,28 @@ def run_predictions(
             raise
         return _predicted(folder, files, args), not args.tokens
     return _some(found, files), False
+
+
+def _reviewed(
+    folder: Path, files: Sequence[str | Path], args: argparse.Namespace
+) -> Iterator[Predictions]:
+    """Predict the words of texts; those of reviewed texts have the labels of their reviewers."""
+    from calibrant.cli.review import named_texts
+    from calibrant.loading import load_run
+    from calibrant.reviewing import Decisions
+    from calibrant.reviewing.labels import label_words, word_tags
+
+    if len(files) != 1 or args.tokens:
+        raise InputError("--reviewed takes one file of texts, which are not split into words.")
+    decisions = Decisions(args.reviewed).latest
+    predictor: Any = load_run(folder, args.device, trust_remote_code=args.trust_remote_code)
+    if not predictor.finds_entities:
+        raise InputError(f"{folder} finds no entities: a review is about runs of '--task ner'.")
+    texts = named_texts(files[0])
+    tags, decided = word_tags(texts.items(), decisions, predictor.cutting, predictor.labels)
+    if not decided:
+        raise InputError(f"{args.reviewed} has no decision about the texts of {files[0]}.")
+    return _some(label_words(predictor.raw_predictions(texts.values()), tags), files)
 
 
 def _may_be_inputs(files: Sequence[str | Path]) -> bool:

@@ -18,7 +18,7 @@ from calibrant.cli.options import (
     add_run_options,
     columns_from,
 )
-from calibrant.errors import printable
+from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -62,6 +62,13 @@ def add_parser(commands: Any) -> None:
         help="labelled predictions of the same model to compare with, such as those that the "
         "calibrator was fitted on; without them no drift is measured",
     )
+    parser.add_argument(
+        "--reviewed",
+        metavar="DECISIONS",
+        type=Path,
+        help="with --run, and STREAM a file of texts: the decisions of 'calibrant review' about "
+        "them; the words of reviewed texts have labels",
+    )
     cut = parser.add_mutually_exclusive_group()
     cut.add_argument(
         "--chunk", type=int, default=1000, metavar="ROWS", help="rows per chunk (1000)"
@@ -97,6 +104,8 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.report.watch_page import write_watch
     from calibrant.watching import watch
 
+    if args.reviewed is not None and args.run_folder is None:
+        raise InputError("--reviewed is about texts: name the run that predicts them with --run.")
     if args.report is not None:  # Before the work, not after it.
         check_writable(args.report, overwrite=args.overwrite, inputs=_inputs(args))
     stream, calibrator, reference = _of_run(args) if args.run_folder else _of_files(args)
@@ -126,6 +135,7 @@ def run(args: argparse.Namespace) -> int:
 def _inputs(args: argparse.Namespace) -> list[Path]:
     """Return what is read, which the page never replaces."""
     named = [*args.files, *(args.reference or ()), args.calibrator, args.run_folder, args.labels]
+    named.append(args.reviewed)
     return [Path(name) for name in named if name is not None and Path(name).exists()]
 
 

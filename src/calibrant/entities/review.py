@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,22 @@ def guarantee_entities(
     per: str | None = None,
     average: str = "rows",
     match: Match = "strict",
+    run: Mapping[str, str | None] | None = None,
 ) -> Policy:
     """Learn a policy for the scored entities of a tool, as ``calibrant.guarantee`` does for logits.
 
     ``max_missed`` sends predicted entities with at least a certain score to review: at most this
     share of the true entities of a document is neither accepted nor touched by a reviewed entity.
+    ``run`` has the fingerprints of the run that predicted the entities: a single threshold is then
+    also a policy of this run.
     """
     if target_risk is None and max_missed is None:
         raise InputError("Entities need --target-risk, --max-missed or both.")
     if not found.scored:
         raise InputError("A guarantee needs entities with scores; --without-scores has none.")
-    settings = {"source": "entities", "renamed": dict(found.renamed)}
+    settings: dict[str, Any] = {"source": "entities", "renamed": dict(found.renamed)}
+    if run is not None and max_missed is None and per is None and match == "strict":
+        settings["run"] = dict(run)
     about: dict[str, Any] = {"classes": 0, "label_names": found.types if per else None}
     about |= {"settings": settings}
     policy = None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.inputs import shortened
+from calibrant.inputs import has_half_a_character, shortened
 from calibrant.json_values import FORMAT
 from calibrant.reviewing.decisions import Decisions, Stale
 from calibrant.reviewing.documents import Document, Span, by_gain, check_spans, expected_gain
@@ -66,15 +66,23 @@ class _Review:
         self.by_id = {one.id: one for one in documents}
         self.types, self.lease = tuple(types), lease
         self.leases: dict[str, tuple[str, float]] = {}
+        self.later: dict[str, list[str]] = {}  # What each reviewer wants to see last.
         self.limits = Limits()
         self._lock = asyncio.Lock()
 
     async def next(self, request: Request) -> Response:
-        """Answer GET /next?reviewer=NAME[&after=ID]: the open document with most to gain."""
+        """Answer GET /next?reviewer=NAME[&later=ID]: the open document with most to gain.
+
+        ``later`` is a document that the reviewer wants to see again after all others.
+        """
         reviewer = _reviewer(request.query_params.get("reviewer"))
         async with self._lock:
-            await asyncio.to_thread(self.decisions.refresh)
-            found = self._next(reviewer, request.query_params.get("after"))
+            try:
+                await asyncio.to_thread(self.decisions.refresh)
+            except InputError as error:
+                raise Refusal(503, str(error)) from None
+            self._postpone(reviewer, request.query_params.get("later"))
+            found = self._next(reviewer)
         content: dict[str, Any] = {"format": FORMAT, **self._progress()}
         if found is not None:
             content["document"] = {
@@ -85,19 +93,26 @@ class _Review:
             }
         return json_answer(content)
 
-    def _next(self, reviewer: str, after: str | None) -> Document | None:
-        """Return the first open document that nobody else reviews; ``after`` is the last choice."""
+    def _postpone(self, reviewer: str, document: str | None) -> None:
+        """Put a document behind all others, and let other reviewers have it."""
+        if document not in self.by_id:
+            return
+        waiting = self.later.setdefault(reviewer, [])
+        self.later[reviewer] = [one for one in waiting if one != document] + [document]
+        if self.leases.get(document, ("",))[0] == reviewer:
+            del self.leases[document]
+
+    def _next(self, reviewer: str) -> Document | None:
+        """Return the first open document that nobody else reviews, postponed ones last."""
         now = time.monotonic()
-        open_ones = [
-            one
-            for one in self.queue
-            if one.id not in self.decisions.latest and not self._taken(one.id, reviewer, now)
-        ]
-        found = next((one for one in open_ones if one.id != after), None)
-        found = found or next(iter(open_ones), None)
-        if found is not None:
-            self.leases[found.id] = (reviewer, now + self.lease)
-        return found
+        later = self.later.get(reviewer, [])
+        again = [self.by_id[name] for name in later]
+        for one in (*(one for one in self.queue if one.id not in set(later)), *again):
+            decided = one.id in self.decisions.latest
+            if not decided and not self._taken(one.id, reviewer, now):
+                self.leases[one.id] = (reviewer, now + self.lease)
+                return one
+        return None
 
     def _taken(self, document: str, reviewer: str, now: float) -> bool:
         owner, until = self.leases.get(document, (reviewer, 0.0))
@@ -118,7 +133,7 @@ class _Review:
         if document is None:
             raise Refusal(404, "There is no such document.")
         spans, seen = _spans(content.get("entities")), content.get("seen")
-        if not isinstance(seen, int):
+        if type(seen) is not int:
             raise Refusal(422, "'seen' must be the number that /next returned with the document.")
         reviewer = _reviewer(content.get("reviewer"))
         try:
@@ -137,7 +152,8 @@ class _Review:
             )
         except Stale:
             raise Refusal(
-                409, "Somebody else has reviewed this document in the meantime."
+                409,
+                "Somebody else has reviewed this document in the meantime: press n for the next.",
             ) from None
         except InputError as error:
             raise Refusal(507, f"The decision is not saved. {error}") from None
@@ -184,4 +200,6 @@ def _reviewer(name: Any) -> str:
     if not isinstance(name, str) or not name.strip() or len(name) > 80:
         shown = shortened(repr(name), 40)
         raise Refusal(422, f"'reviewer' must be a name of at most 80 characters, got {shown}.")
+    if has_half_a_character(name):
+        raise Refusal(422, "'reviewer' has half of a surrogate pair, which is not a character.")
     return name.strip()

@@ -1,16 +1,13 @@
 """Save the decisions of reviewers, one line of JSON each, before the next document is shown.
 
-The file only grows. Several processes may write to it: each line is written under a lock, and a
-process reads what others have added before it answers. A later decision about a document replaces
-an earlier one, and both stay in the file.
+The file only grows, and several processes may write to it. A later decision about a document
+replaces an earlier one, and both stay in the file.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -19,6 +16,7 @@ from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.reviewing.documents import Document, Span
+from calibrant.reviewing.journal import Journal
 
 __all__ = ["Decision", "Decisions", "Stale"]
 
@@ -56,41 +54,48 @@ class Decision:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Decision:
-        """Return the decision of a line."""
-        return cls(
-            document=str(content["document"]),
-            entities=tuple(Span(**span) for span in content["entities"]),
-            predicted=tuple(Span(**span) for span in content["predicted"]),
-            reviewer=str(content["reviewer"]),
-            time=str(content["time"]),
-            text=str(content["text"]),
+        """Return the decision of a line; what a line never has raises a ValueError or the like."""
+        names = ("document", "reviewer", "time", "text")
+        document, reviewer, time, text = (content[name] for name in names)
+        if not all(isinstance(value, str) for value in (document, reviewer, time, text)):
+            raise ValueError("expected texts")
+        entities, predicted = (
+            tuple(Span.from_dict(span, len(text)) for span in content[name])
+            for name in ("entities", "predicted")
         )
+        return cls(document, entities, predicted, reviewer, time, text)
 
 
 class Decisions:
     """The decisions in a file; ``latest`` has the valid one of each document.
 
-    A file of decisions about other documents is refused. Without documents it is only read.
+    ``size`` is the number of documents in the review, ``run`` the fingerprints of the model and the
+    calibrator that predicted them, and ``damaged`` the number of lines that a killed process left
+    unfinished. A file of decisions about other documents, or about predictions of another run, is
+    refused. Without documents it is only read.
     """
 
-    def __init__(self, path: str | Path, documents: Sequence[Document] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        documents: Sequence[Document] | None = None,
+        run: Mapping[str, str | None] | None = None,
+    ) -> None:
         self.path = Path(path)
         if documents is None and not self.path.is_file():
             raise InputError(f"There is no file {self.path}.")
-        self._only_read = documents is None
-        documents = documents or ()
-        self._texts = {one.id: one.text for one in documents}
-        self._about = _fingerprint(documents)
-        self._read_to = 0
+        self._texts = {one.id: one.text for one in documents or ()}
+        self._head = None if documents is None else _head(documents, run)
+        self._journal = Journal(self.path, self._head)
+        self.size: int | None = None
+        self.run: Mapping[str, str | None] | None = None
+        self.damaged = 0
         self.latest: dict[str, Decision] = {}
         self.counts: dict[str, int] = {}
-        with self._locked() as file:
-            self._catch_up(file)
-            if not self._read_to and not self._only_read:
-                self._append(
-                    file, {"signature": _SIGNATURE, "format": _FORMAT, "texts": self._about}
-                )
-                self._read_to = file.seek(0, os.SEEK_END)
+        self._has_head = False
+        self.refresh()
+        if not self._has_head:
+            raise self._foreign()
 
     def add(
         self, document: str, entities: Sequence[Span], predicted: Sequence[Span], reviewer: str,
@@ -106,94 +111,65 @@ class Decisions:
             document, tuple(sorted(entities)), tuple(predicted), reviewer, time,
             self._texts[document],
         )  # fmt: skip
-        with self._locked() as file:
-            self._catch_up(file)
+        with self._journal.locked():
+            self._catch_up()
             if self.counts.get(document, 0) != seen:
                 raise Stale
-            self._append(file, decision.to_dict())
-            self._catch_up(file)
+            self._journal.append(decision.to_dict())
+            self._catch_up()
         return decision
 
     def refresh(self) -> None:
         """Read what other processes have written."""
-        with self._locked() as file:
-            self._catch_up(file)
+        with self._journal.locked():
+            self._catch_up()
 
-    @contextmanager
-    def _locked(self) -> Iterator[Any]:
+    def _catch_up(self) -> None:
+        for number, line in self._journal.new_lines():
+            try:
+                content = json.loads(line)
+            except ValueError:
+                if number == 1:
+                    raise self._foreign() from None
+                self.damaged += 1  # Half of a line, which the next one ended.
+                continue
+            if number == 1:
+                self._take_head(content)
+            else:
+                self._take(content, number)
+
+    def _take(self, content: Any, number: int) -> None:
         try:
-            file = self.path.open("a+b")
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written: {error.strerror}.") from None
-        with file, _lock(file):
-            yield file
-
-    def _catch_up(self, file: Any) -> None:
-        """Read new complete lines; a killed process may have left half of one."""
-        file.seek(self._read_to)
-        *whole, _ = file.read().split(b"\n")
-        for line in whole:
-            self._take(line)
-            self._read_to += len(line) + 1
-
-    def _take(self, line: bytes) -> None:
-        try:
-            content = json.loads(line)
-            if self._read_to == 0:
-                self._check_head(content)
-                return
             decision = Decision.from_dict(content)
-        except InputError:
-            raise
         except (ValueError, TypeError, LookupError, AttributeError):
-            if self._read_to == 0:
-                raise InputError(f"{self.path} is not a file of decisions.") from None
-            return  # A killed process left half of a line, which the next line ended.
+            raise InputError(f"{self.path}, line {number}: this is not a decision.") from None
         self.latest[decision.document] = decision
         self.counts[decision.document] = self.counts.get(decision.document, 0) + 1
 
-    def _check_head(self, content: Any) -> None:
+    def _take_head(self, content: Any) -> None:
         if not isinstance(content, dict) or content.get("signature") != _SIGNATURE:
-            raise InputError(f"{self.path} is not a file of decisions.")
+            raise self._foreign()
         if content.get("format") != _FORMAT:
             raise InputError(f"{self.path} was written by a newer calibrant.")
-        if not self._only_read and content.get("texts") != self._about:
+        if self._head is not None and content.get("texts") != self._head["texts"]:
             raise InputError(
-                f"{self.path} has decisions about other texts: name another file with -o."
+                f"{self.path} has decisions about other texts: name another file with -o, or give "
+                "the same --sample as before."
+            )
+        self._has_head, self.size, self.run = True, content.get("documents"), content.get("run")
+        if self._head is not None and self.run != self._head["run"]:
+            raise InputError(
+                f"{self.path} has decisions about predictions of another model: name another file "
+                "with -o."
             )
 
-    def _append(self, file: Any, content: Mapping[str, Any]) -> None:
-        """Write one line to the disk, or nothing if that fails."""
-        end = file.seek(0, os.SEEK_END)
-        line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
-        if end and end != self._read_to:  # The file ends in half of a line: begin a new one.
-            line = b"\n" + line
-        try:
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError as error:
-            file.truncate(end)
-            raise InputError(f"{self.path} cannot be written: {error.strerror}.") from None
+    def _foreign(self) -> InputError:
+        return InputError(f"{self.path} is not a file of decisions.")
 
 
-@contextmanager
-def _lock(file: Any) -> Iterator[None]:
-    """Keep other processes out; systems without such locks support only one process."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
-
-
-def _fingerprint(documents: Sequence[Document]) -> str:
+def _head(documents: Sequence[Document], run: Mapping[str, str | None] | None) -> dict[str, Any]:
     digest = sha256()
     for document in sorted(documents, key=lambda one: one.id):
         digest.update(json.dumps([document.id, document.text]).encode())
-    return digest.hexdigest()
+    known = {"texts": digest.hexdigest(), "documents": len(documents)}
+    return {"signature": _SIGNATURE, "format": _FORMAT, **known, "run": run}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,24 @@ class Span:
         """Return the span as data for JSON."""
         found = {"start": self.start, "end": self.end, "type": self.type}
         return found if self.confidence is None else {**found, "confidence": self.confidence}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], length: int) -> Span:
+        """Return the span of a text of ``length`` characters; other content is a ValueError.
+
+        >>> Span.from_dict({"start": 0, "end": 9, "type": "PER"}, 4)
+        Traceback (most recent call last):
+        ...
+        ValueError: 0 to 9 is not in a text of 4 characters
+        """
+        span = cls(**content)
+        if type(span.start) is not int or type(span.end) is not int or type(span.type) is not str:
+            raise ValueError("a span has whole numbers and the name of a type")
+        if not 0 <= span.start < span.end <= length:
+            raise ValueError(f"{span.start} to {span.end} is not in a text of {length} characters")
+        if span.confidence is not None and not 0 <= span.confidence <= 1:
+            raise ValueError("a confidence must be in [0, 1]")
+        return span
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,8 @@ def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None 
     """Return an answer in JSON."""
     from starlette.responses import Response
 
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    # Half of a surrogate pair, which a client may have sent, is no character of an answer.
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
     return Response(text, status, more, media_type="application/json")
 

@@ -218,6 +218,11 @@ class Predictor(ABC):
         self._check_policy(policy, **options)
         return policy
 
+    def fingerprints(self, **options: Any) -> dict[str, str | None]:
+        """Return the fingerprints of the model and the calibrator, which predictions depend on."""
+        calibrator = calibrator_fingerprint(self._calibrator_of(**options))
+        return {"model": self.model, "calibrator": calibrator}
+
     def _check_policy(self, policy: Policy, **options: Any) -> None:
         calibrator = self._calibrator_of(**options)
         made_for = calibrator_fingerprint(calibrator)

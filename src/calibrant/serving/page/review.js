@@ -33,8 +33,8 @@ async function begin(event) {
   }
 }
 
-async function next(after = "") {
-  const asked = new URLSearchParams({ reviewer: $("reviewer").value, after });
+async function next(later = "") {
+  const asked = new URLSearchParams({ reviewer: $("reviewer").value, later });
   const content = await json("next?" + asked);
   progress(content);
   if (!content.document) {

@@ -236,10 +236,8 @@ class EntityPredictor(Predictor):
     ) -> None:
         """Refuse a policy of other words, of another reduction, or not about entities."""
         if policy.settings.get("source") == "entities":
-            raise InputError(
-                "This policy is about entities of a file, not of a run: make one with 'calibrant "
-                "guarantee RUN'."
-            )
+            self._check_reviewed(policy, reduction, tokens)
+            return
         words = "corpus" if self._judge(tokens) is self._of_words else "raw"
         if policy.settings.get("words", words) != words:
             made, now = ("texts", "given words") if tokens else ("given words (--tokens)", "texts")
@@ -259,6 +257,20 @@ class EntityPredictor(Predictor):
             raise InputError(
                 f"This policy was made with the reduction '{made}', got '{reduction}': leave "
                 f"--reduction out, or run 'calibrant guarantee' with --reduction {reduction}."
+            )
+
+    def _check_reviewed(self, policy: Policy, reduction: str, tokens: bool) -> None:
+        """Refuse a policy of a file's entities, unless people reviewed what this run predicts."""
+        run = policy.settings.get("run")
+        if run is None:
+            raise InputError(
+                "This policy is about entities of a file, not of a run: make one with 'calibrant "
+                "guarantee RUN'."
+            )
+        if run != self.fingerprints() or tokens or reduction != AUTO:
+            raise InputError(
+                "This policy was made from a review of texts, predicted by another run or with "
+                "other options: make one with 'calibrant guarantee RUN'."
             )
 
     def _batch(self, cut: list[CutText], settings: _Settings) -> Iterator[Prediction]:
