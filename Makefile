@@ -33,7 +33,7 @@ types: $(VENV)/.dev
 
 # One thread per worker: the workers already fill the cores.
 unit: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src \
 		--ignore=src/calibrant/losses/triton \
 		--ignore=src/calibrant/training/stacked/adamw_kernel.py  # Triton comes with CUDA alone.

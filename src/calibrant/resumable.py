@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from calibrant.errors import CalibrantError, InputError
+from calibrant.errors import InputError
 from calibrant.outputs import check_writable, take_place
 from calibrant.unfinished import sync_folder
 
@@ -56,13 +56,6 @@ class ResumableFile:
             raise InputError(f"{self.folder} cannot be written: {error.strerror}.") from None
         return self
 
-    def beginning(self, size: int = 1 << 20) -> str:
-        """Return the first characters of what an earlier process wrote; nothing in a new file."""
-        self._file.seek(0)
-        text = self._file.read(min(size, self._bytes)).decode("utf-8", errors="ignore")
-        self._file.seek(self._bytes)
-        return text
-
     def write(self, text: str, inputs: int = 0) -> None:
         """Append the text of this many inputs."""
         content = text.encode("utf-8")
@@ -89,9 +82,7 @@ class ResumableFile:
         if kind is None:
             take_place(self.folder / "rows", self.path, self.overwrite)
             sync_folder(self.path.absolute().parent)
-        if kind is None or issubclass(
-            kind, CalibrantError
-        ):  # Bad input is read again when corrected.
+        if kind is None or issubclass(kind, InputError):  # Bad input is read again when corrected.
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 

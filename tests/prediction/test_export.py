@@ -288,8 +288,10 @@ def test_randomised_sets_differ_between_batches(exports):
     known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
     settings = {"score": "aps", "randomised": True, "penalty": 0.01, "free": 1, "seed": 0}
     sets = Policy("coverage", 0.9, {"*": 0.5}, n=9, kept=0.5, classes=3, settings=settings, **known)
-    found = run.stream(["bread"] * 60, policy=sets, batch=1)
+    found = list(run.stream(["bread"] * 60, policy=sets, batch=1))
     assert len({each.labels for each in found}) > 1
+    later = run.stream(["bread"] * 25, policy=sets, batch=1, first=35)
+    assert list(later) == found[35:]  # As of a command that continues after a kill.
 
 
 def test_bad_arguments_of_export_are_one_line(exports, tmp_path, capsys):

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shutil
-from functools import partialmethod
 from pathlib import Path
 
 import numpy as np
@@ -208,7 +207,7 @@ def test_a_killed_command_continues(suffix, runs, tmp_path, monkeypatch, capsys)
     """The same command again: the output is that of one that was never killed."""
     from calibrant.tasks.text.predictor import TextPredictor
 
-    monkeypatch.setattr(TextPredictor, "stream", partialmethod(TextPredictor.stream, batch=10))
+    monkeypatch.setattr(TextPredictor, "block", 10)
     monkeypatch.setattr("calibrant.resumable._EVERY", 7)
     (tmp_path / "in.csv").write_text("id,text\n" + "".join(f"{i},bread {i}\n" for i in range(60)))
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"

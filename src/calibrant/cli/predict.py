@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.options import add_device, add_run, add_trust
+from calibrant.cli.options import add_device, add_engine, add_run, add_trust
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
+    from calibrant.cli.predict_blocks import Lines
     from calibrant.cli.predict_input import Input, Row
     from calibrant.tasks.predictor import Acceptance, Predictor
 
@@ -67,6 +67,13 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     add_device(parser)
+    add_engine(parser, "ray")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        help="--engine ray: models on each node, which share its cores and GPUs (one per GPU; one "
+        "without GPUs)",
+    )
     add_trust(parser)
     parser.set_defaults(run=run)
     parser.parse_known_args = partial(_text_last, parser.parse_known_args)
@@ -135,22 +142,26 @@ def _text_last(parse: Any, *given: Any, **named: Any) -> tuple[argparse.Namespac
 
 def run(args: argparse.Namespace) -> int:
     """Predict, and print or write the predictions."""
+    from calibrant.cli.predict_blocks import opened_engine, predicted_lines
     from calibrant.cli.predict_input import file_of
     from calibrant.cli.predict_output import check_output, written
     from calibrant.loading import load_run
 
     check_output(args, file_of(args.input))
-    predictor = load_run(args.model, args.device, trust_remote_code=args.trust_remote_code)
+    # On a cluster, the actors use the GPUs.
+    device = args.device if args.engine is None else "cpu"
+    predictor = load_run(args.model, device, trust_remote_code=args.trust_remote_code)
     options = _options(args, predictor)
     accept = predictor.acceptance(**{k: v for k, v in options.items() if k not in _NOT_ACCEPTING})
     if (promise := accept.describe()) is not None:
         print(promise, file=sys.stderr)
     given = _read(args, predictor)
     streamed = {k: v for k, v in options.items() if k not in _ACCEPTING} | {"accept": accept}
-    predict = partial(_predicted, predictor, args=args, options=streamed)
-    if args.output is not None:
-        return written(args, predictor, accept, given, predict)
-    _print(args, predictor, accept, predict(given.rows, given.total))
+    with opened_engine(args, predictor) as engine:
+        lines = partial(predicted_lines, engine, predictor, args, streamed, given.total)
+        if args.output is not None:
+            return written(args, predictor, accept, lines, given)
+        _print(args, predictor, accept, lines, given)
     return 0
 
 
@@ -182,45 +193,10 @@ def _read(args: argparse.Namespace, predictor: Predictor) -> Input:
     return read_rows(args.input, args.tokens, taken)
 
 
-def _predicted(
-    predictor: Predictor,
-    rows: Iterator[Row],
-    total: int | None,
-    *,
-    args: argparse.Namespace,
-    options: dict[str, Any],
-    done: int = 0,
-    replace: bool = False,
-) -> Iterator[tuple[Row, Any]]:
-    from calibrant.cli.predict_input import IMAGE, words_of
-    from calibrant.cli.predict_output import MaskFiles
-    from calibrant.progress import Progress
-
-    rows, again = tee(islice(rows, done, None))
-    if predictor.unit == "images":
-        inputs = (row[IMAGE] if IMAGE in row else row["file"] for row in again)
-    else:
-        inputs = (words_of(row) if args.tokens else row["text"] for row in again)
-    masks = None
-    if args.masks is not None:  # Those of a killed command are written again.
-        masks = MaskFiles(args.masks, Path(args.input), args.overwrite or replace)
-    with Progress(total, predictor.unit) as progress:
-        progress.advance(done)
-        for row, prediction in zip(rows, predictor.stream(inputs, **options), strict=True):
-            if masks is not None:
-                masks.write(row, prediction)
-            row.pop(IMAGE, None)
-            yield row, prediction
-            progress.advance()
-
-
 def _print(
-    args: argparse.Namespace,
-    predictor: Predictor,
-    accept: Acceptance,
-    found: Iterator[tuple[Row, Any]],
+    args: argparse.Namespace, predictor: Predictor, accept: Acceptance, lines: Lines, given: Input
 ) -> None:
-    from calibrant.cli.predict_output import json_line, printed_lines
+    from calibrant.cli.predict_output import json_line, masked_rows, printed_lines
     from calibrant.metrics.tags import TagSet
 
     show: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
@@ -228,5 +204,5 @@ def _print(
         types = TagSet.of(predictor.labels).types if predictor.finds_entities else ()
         colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         show = partial(printed_lines, types=types if colored else ())
-    for row, prediction in found:
-        sys.stdout.write(show(row, prediction))
+    for _, text in lines(show, masked_rows(args, given.rows)):
+        sys.stdout.write(text)

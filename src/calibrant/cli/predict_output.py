@@ -6,8 +6,9 @@ import argparse
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,20 @@ from calibrant.outputs import check_writable, make_folder, new_file
 from calibrant.resumable import ResumableFile
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from calibrant.cli.predict_blocks import Lines
     from calibrant.cli.predict_input import Input, Row
     from calibrant.tasks.ner.found_entities import Entity, Prediction
     from calibrant.tasks.predictor import Acceptance, Classification, Predictor
     from calibrant.tasks.segmentation.predictor import Mask
 
-__all__ = ["MaskFiles", "check_output", "json_line", "printed_lines", "written"]
+__all__ = [
+    "check_output",
+    "json_line",
+    "masked_rows",
+    "printed_lines",
+    "save_mask",
+    "written",
+]
 
 _COLORS = (36, 33, 35, 32, 34, 31)  # One per entity type, in turn.
 _REFUSED = 255  # In a mask: not accepted.
@@ -46,39 +53,40 @@ def check_output(args: argparse.Namespace, source: Path | None) -> None:
 
 
 def written(
-    args: argparse.Namespace,
-    predictor: Predictor,
-    accept: Acceptance,
-    given: Input,
-    predict: Callable[..., Iterator[tuple[Row, Any]]],
+    args: argparse.Namespace, predictor: Predictor, accept: Acceptance, lines: Lines, given: Input
 ) -> int:
     """Write all predictions to a file, and continue a file that a killed process left."""
     about = _about(args, predictor, given)
-    line: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
+    show: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
     with ResumableFile(args.output, about, overwrite=args.overwrite) as file:
+        rows = masked_rows(args, given.rows, replace=file.resumed)
         if args.output.suffix.lower() == ".csv":
-            line = _Table(predictor.columns(args.top_k, accept), file.beginning()).lines
+            first = list(islice(rows, 1))
+            rows = chain(first, rows)
+            table = _Table(predictor.columns(args.top_k, accept), first)
+            show = table.lines
+            if not file.done:
+                file.write(table.header)
         if file.done:
             print(f"Continuing after {file.done:,} {predictor.unit}.")
-        resumed = {"done": file.done, "replace": file.resumed}
-        for row, prediction in predict(given.rows, given.total, **resumed):
-            file.write(line(row, prediction), inputs=1)
+        for inputs, text in lines(show, rows, file.done):
+            file.write(text, inputs)
     print(f"{file.done:,} {predictor.unit}.\nWritten: {printable(str(args.output))}")
     return 0
 
 
 def _about(args: argparse.Namespace, predictor: Predictor, given: Input) -> dict[str, Any]:
     """Describe model, options and input: an unfinished output continues if all are the same."""
-    from calibrant import __version__
-    from calibrant.policies import calibrator_fingerprint
+    from calibrant.cli.predict_blocks import identity
 
-    left_out = ("run", "command", "model", "overwrite", "device", "output", "masks")
-    options = {k: str(v) for k, v in vars(args).items() if k not in left_out}
+    # A cluster and one process can continue each other's work.
+    left_out = {"run", "command", "model", "overwrite", "device", "output", "masks", "engine"}
+    options = {k: str(v) for k, v in vars(args).items() if k not in left_out | {"jobs"}}
     files = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in given.files]
     if not files:  # Standard input may differ each time: start again.
         files = [("standard input", id(given), 0)]
-    model = [predictor.model, calibrator_fingerprint(predictor.calibrator)]
-    return {"version": __version__, "options": options, "files": files, "model": model}
+    about = {"options": options, "files": files, "model": identity(predictor)}
+    return {**about, "block": predictor.block}
 
 
 def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptance) -> str:
@@ -94,60 +102,61 @@ def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptanc
 class _Table:
     """Rows of CSV: the fields of the input, then the predictions."""
 
-    def __init__(self, columns: Sequence[str], beginning: str = "") -> None:
-        """Set the columns of predictions; ``beginning`` starts a table that is continued."""
-        self.columns = columns
-        header = next(csv.reader(io.StringIO(beginning, newline="")), None)
-        self.fields = None if header is None else header[: -len(columns)]
+    def __init__(self, columns: Sequence[str], first: Sequence[Row]) -> None:
+        """Set the columns of predictions, and the fields: those of the first row, if any."""
+        self.columns, self.fields = columns, [name for row in first for name in row if name]
+        there = next((name for name in self.fields if name in columns), None)
+        if there is not None:
+            raise InputError(
+                f"The input has a field '{there}', which is a column of the predictions: rename "
+                "it, or write .jsonl with --field NAME."
+            )
+        self.header = _csv([[*self.fields, *columns]] * len(first))
 
     def lines(self, row: Row, prediction: Any) -> str:
-        """Return the rows of one input, the first with the header before it."""
-        text = io.StringIO(newline="")
-        out = csv.writer(text, lineterminator="\n")
-        if self.fields is None:
-            self.fields = self._checked(list(row))
-            out.writerow([*self.fields, *self.columns])
+        """Return the rows of one input."""
         for name in row:
             if name not in self.fields:
                 raise InputError(
                     f"A line has a field '{name}' that the first one lacks, and a table has the "
                     "same columns everywhere: write .jsonl."
                 )
-        for cells in prediction.cells():
-            own = [row.get(name, "") for name in self.fields]
-            out.writerow([*own, *(cells.get(name, "") for name in self.columns)])
-        return text.getvalue()
-
-    def _checked(self, fields: list[str]) -> list[str]:
-        there = next((name for name in fields if name in self.columns), None)
-        if there is not None:
-            raise InputError(
-                f"The input has a field '{there}', which is a column of the predictions: rename "
-                "it, or write .jsonl with --field NAME."
-            )
-        return fields
+        own = [row.get(name, "") for name in self.fields]
+        cells = prediction.cells()
+        return _csv([*own, *(cell.get(name, "") for name in self.columns)] for cell in cells)
 
 
-class MaskFiles:
-    """Writes masks as pictures: the number of each pixel's class, and its confidence."""
+def _csv(rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def masked_rows(
+    args: argparse.Namespace, rows: Iterator[Row], *, replace: bool = False
+) -> Iterator[Row]:
+    """Add to each row where its mask goes, with ``--masks``; ``replace`` those of a killed run."""
+    if args.masks is None:
+        return rows
+    return map(_MaskFiles(args.masks, Path(args.input), args.overwrite or replace).placed, rows)
+
+
+class _MaskFiles:
+    """Says where masks go: ``NAME.png`` and ``NAME.confidence.png``, a name for each image."""
 
     def __init__(self, folder: Path, source: Path, overwrite: bool) -> None:
         """Set where masks go, and the image or folder that they are made of."""
-        self.pillow = require("PIL.Image", "data", "Writing masks")
+        require("PIL.Image", "data", "Writing masks")
         self.folder, self.overwrite = make_folder(folder), overwrite
         self.source, self.names = source, set[str]()
 
-    def write(self, row: Row, mask: Mask) -> None:
-        """Write ``NAME.png`` and ``NAME.confidence.png``, and add their places to the row."""
-        import numpy as np
-
-        if len(mask.labels) > _REFUSED:
-            raise InputError(f"A mask can show {_REFUSED} classes, got {len(mask.labels)}.")
+    def placed(self, row: Row) -> Row:
+        """Return the row with the places of its masks."""
         name = self._name(row)
-        classes = np.where(mask.accepted, mask.classes, _REFUSED).astype(np.uint8)
-        row["mask"] = self._save(classes, f"{name}.png")
-        shares = np.round(255 * mask.confidence).astype(np.uint8)
-        row["confidence_map"] = self._save(shares, f"{name}.confidence.png")
+        places = {"mask": f"{name}.png", "confidence_map": f"{name}.confidence.png"}
+        for field, file in places.items():
+            row[field] = str(check_writable(self.folder / file, overwrite=self.overwrite))
+        return row
 
     def _name(self, row: Row) -> str:
         """Return a unique name: the path below the folder of images, its parts joined."""
@@ -161,11 +170,20 @@ class MaskFiles:
         self.names.add(name)
         return name
 
-    def _save(self, values: np.ndarray, name: str) -> str:
-        path = self.folder / name
-        with new_file(path, overwrite=self.overwrite) as unfinished:
-            self.pillow.fromarray(values).save(unfinished)
-        return str(path)
+
+def save_mask(row: Row, mask: Mask) -> None:
+    """Write a mask as two pictures: the number of each pixel's class, and its confidence."""
+    import numpy as np
+
+    if len(mask.labels) > _REFUSED:
+        raise InputError(f"A mask can show {_REFUSED} classes, got {len(mask.labels)}.")
+    classes = np.where(mask.accepted, mask.classes, _REFUSED)
+    pictures = {"mask": classes, "confidence_map": np.round(255 * mask.confidence)}
+    pillow = require("PIL.Image", "data", "Writing masks")
+    for field, values in pictures.items():
+        # A block may run again after its worker is lost: it writes the same file.
+        with new_file(row[field], overwrite=True) as unfinished:
+            pillow.fromarray(values.astype(np.uint8)).save(unfinished)
 
 
 def printed_lines(row: Row, prediction: Any, *, types: Sequence[str] = ()) -> str:

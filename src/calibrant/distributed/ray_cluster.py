@@ -14,7 +14,15 @@ from typing import Any
 from calibrant.errors import CalibrantError, InputError
 from calibrant.extras import require
 
-__all__ = ["HANDED_ON", "connected", "enter_place", "nodes", "resource", "task_error"]
+__all__ = [
+    "HANDED_ON",
+    "connected",
+    "enter_place",
+    "nodes",
+    "resource",
+    "share_of_node",
+    "task_error",
+]
 
 _PATIENCE = 5.0  # Seconds to wait for an answer.
 _STORE = 100 * 2**20  # Bytes of shared memory of a cluster of our own: results are small.
@@ -57,6 +65,17 @@ def nodes(ray: Any) -> list[Mapping[str, Any]]:
 def resource(node: Mapping[str, Any], name: str) -> float:
     """Return how much of a resource ("CPU", "GPU") a node has."""
     return float(node["Resources"].get(name, 0))
+
+
+def share_of_node(node: Mapping[str, Any], jobs: int, gpus: float, *, soft: bool) -> dict[str, Any]:
+    """Return the options of one of ``jobs`` tasks that share a node; soft: others may run it."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return {
+        "num_cpus": max(1, int(resource(node, "CPU") // jobs)),
+        "num_gpus": min(1.0, gpus / jobs),
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=soft),
+    }
 
 
 def enter_place(place: str, settings: Mapping[str, str]) -> None:

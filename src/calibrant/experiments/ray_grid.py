@@ -20,6 +20,7 @@ from calibrant.distributed.ray_cluster import (
     enter_place,
     nodes,
     resource,
+    share_of_node,
     task_error,
 )
 from calibrant.errors import CalibrantError, InputError
@@ -135,16 +136,9 @@ def _submit(
     device: str | None,
     trust: bool,
 ) -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
     gpus = 0.0 if device == "cpu" else resource(node, "GPU")
-    options = {
-        "max_retries": _RETRIES,
-        "num_cpus": max(1, int(resource(node, "CPU") // jobs)),
-        "num_gpus": min(1.0, gpus / jobs),
-        # Soft: the tasks of a lost node move to the others.
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
-    }
+    # Soft: the tasks of a lost node move to the others.
+    options = {"max_retries": _RETRIES, **share_of_node(node, jobs, gpus, soft=True)}
     where = device or ("cuda" if gpus else "cpu")
     settings = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
     task = ray.remote(train_unit).options(**options)

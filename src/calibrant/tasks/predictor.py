@@ -30,8 +30,6 @@ __all__ = [
     "Ranked",
 ]
 
-_BATCH = 1024  # Inputs that are read, sorted by length and run together.
-
 
 @dataclass(frozen=True)
 class Ranked:
@@ -129,6 +127,7 @@ class Predictor(ABC):
     """
 
     unit: ClassVar[str] = "texts"  # What it takes, "texts" or "images".
+    block: ClassVar[int] = 1024  # Inputs that are read, sorted by length and run together.
     finds_entities: ClassVar[bool] = False
     makes_masks: ClassVar[bool] = False
     labels: tuple[str, ...]
@@ -139,7 +138,11 @@ class Predictor(ABC):
 
     @abstractmethod
     def stream(self, inputs: Iterable[Any], **options: Any) -> Iterator[Any]:
-        """Predict inputs as they arrive, some hundreds at a time, in order."""
+        """Predict inputs as they arrive, ``block`` at a time, in order.
+
+        An option ``first`` is the number of inputs that were predicted before these. Predictions
+        do not depend on the process that makes them, if it gets whole blocks.
+        """
 
     @abstractmethod
     def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
@@ -317,13 +320,19 @@ class ClassPredictor(ModelPredictor):
         """Return the raw logits of some inputs, (n, classes), and signals."""
 
     def stream(
-        self, inputs: Iterable[Any], *, top_k: int = 1, batch: int = _BATCH, **options: Any
+        self,
+        inputs: Iterable[Any],
+        *,
+        top_k: int = 1,
+        batch: int | None = None,
+        first: int = 0,
+        **options: Any,
     ) -> Iterator[Classification]:
         """Predict as :meth:`predict`, ``batch`` inputs at a time."""
         check_top_k(top_k)
         accept = self.acceptance(**options)
-        waiting, first = iter(inputs), 0
-        while part := list(islice(waiting, batch)):
+        waiting = iter(inputs)
+        while part := list(islice(waiting, batch or self.block)):
             found = self._classified(self.scored(part), top_k, accept, first)
             for given, prediction in zip(part, found, strict=True):
                 nothing = self.is_empty(given)
@@ -342,7 +351,7 @@ class ClassPredictor(ModelPredictor):
     ) -> Iterator[Predictions]:
         """Yield the predictions of inputs before the calibrator, a thousand at a time."""
         waiting = iter(self.as_inputs(inputs))
-        while batch := list(islice(waiting, _BATCH)):
+        while batch := list(islice(waiting, self.block)):
             nothing = {LABELLED: np.zeros(len(batch), bool)}
             yield unlabelled(*self.scored(batch), self.labels, nothing)
 

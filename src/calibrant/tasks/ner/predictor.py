@@ -44,8 +44,6 @@ from calibrant.tasks.scoring import Scorer
 
 __all__ = ["EntityPredictor"]
 
-_TEXTS = 512  # Texts that are run together.
-
 
 class _Settings(NamedTuple):
     """What the caller requests for each entity."""
@@ -65,6 +63,7 @@ class EntityPredictor(Predictor):
     """
 
     finds_entities = True
+    block = 512
 
     def __init__(
         self,
@@ -135,7 +134,8 @@ class EntityPredictor(Predictor):
         reduction: str = AUTO,
         sentences: bool | None = None,
         tokens: bool = False,
-        batch: int = _TEXTS,
+        batch: int | None = None,
+        first: int = 0,  # noqa: ARG002
         **options: Any,
     ) -> Iterator[Prediction]:
         """Predict as :meth:`predict`, ``batch`` texts at a time."""
@@ -150,7 +150,7 @@ class EntityPredictor(Predictor):
             reduction = accept.policy.settings.get("reduction", AUTO)
         settings = _Settings(top_k, reduction, tokens, accept)
         waiting = iter(inputs)
-        while part := list(islice(waiting, batch)):
+        while part := list(islice(waiting, batch or self.block)):
             cut = [given_words(t) if tokens else cut_words(t, self.cutting, splits) for t in part]
             yield from self._batch(cut, settings)
 
@@ -159,7 +159,7 @@ class EntityPredictor(Predictor):
     ) -> Iterator[Predictions]:
         """Yield the predictions of the words of texts before the calibrator, in sentences."""
         waiting, first = iter(inputs), 0
-        while batch := list(islice(waiting, _TEXTS)):
+        while batch := list(islice(waiting, self.block)):
             cut = [
                 given_words(t) if tokens else cut_words(t, self.cutting, self.cutting.sentences)
                 for t in batch

@@ -63,8 +63,16 @@ class MaskPredictor(OfImages):
 
     items = "pixels"
     makes_masks = True
+    block = 16  # Masks are large.
 
-    def stream(self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any) -> Iterator[Mask]:
+    def stream(
+        self,
+        inputs: Iterable[Any],
+        *,
+        top_k: int = 1,
+        first: int = 0,  # noqa: ARG002
+        **options: Any,
+    ) -> Iterator[Mask]:
         """Predict as :meth:`predict`, a few images at a time; those of equal size run together."""
         check_top_k(top_k)
         accept = self.acceptance(**options)

@@ -1,0 +1,177 @@
+"""``calibrant predict --engine ray``: driver, actor and node are killed, the bytes stay."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from calibrant.cli import main
+from calibrant.errors import CalibrantError, InputError
+
+pytest.importorskip("ray", reason="Ray is not installed: pip install 'calibrant[ray]'")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
+    pytest.mark.xdist_group("ray"),  # One cluster at a time.
+]
+TEXTS, BLOCK = 400, 20
+
+
+@pytest.fixture(scope="module")
+def given(runs, tmp_path_factory):
+    """The run, a file of texts with ids, and what one process predicts."""
+    from calibrant.tasks.text.predictor import TextPredictor
+
+    folder = tmp_path_factory.mktemp("given")
+    with (folder / "texts.csv").open("w") as file:
+        file.write("id,text\n")
+        words = ("bread", "soup", "goal", "team", "wet", "cloud")
+        for number in range(TEXTS):
+            file.write(f"{number},the {words[number % 6]} of {words[number % 5]} {number}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TextPredictor, "block", BLOCK)
+        command = ["predict", str(runs["text"]), str(folder / "texts.csv"), "--device", "cpu"]
+        for suffix in ("csv", "jsonl"):
+            assert main([*command, "-o", str(folder / f"whole.{suffix}")]) == 0
+        yield command, folder
+
+
+@pytest.fixture(scope="module")
+def cluster(given):
+    """Three nodes on this machine; the first one has no room for actors."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
+    for _ in range(2):
+        found.add_node(num_cpus=1)
+    ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+def after_blocks(monkeypatch, actions):
+    """Call ``actions[n]`` when n blocks are written."""
+    from calibrant.resumable import ResumableFile
+
+    write, count = ResumableFile.write, iter(range(1, TEXTS))
+
+    def counting(self, text, inputs=0):
+        write(self, text, inputs)
+        if inputs and (act := actions.pop(next(count), None)) is not None:
+            act()
+
+    monkeypatch.setattr(ResumableFile, "write", counting)
+
+
+def test_an_actor_and_a_node_are_lost(given, cluster, tmp_path, monkeypatch, capsys):
+    import ray
+
+    from calibrant.distributed.ray_actors import _Pool, _Stream
+
+    command, folder = given
+    first, second = cluster.list_all_nodes()[1:]
+    streams, lost, submit, lose = [], [], _Stream._submit, _Pool.lose
+
+    def submit_when_two_actors_are_ready(stream):
+        streams[:] = [stream]
+        if stream.read or len(stream.pool.free) == 2:
+            submit(stream)
+
+    def counted(pool, actor):
+        lost.append(pool.node_of[actor])
+        lose(pool, actor)
+
+    def kill_actor():
+        nodes = streams[0].pool.node_of
+        ray.kill(next(actor for actor in nodes if nodes[actor] == first.node_id))
+
+    monkeypatch.setattr(_Stream, "_submit", submit_when_two_actors_are_ready)
+    monkeypatch.setattr(_Pool, "lose", counted)
+    actions = {2: kill_actor, 8: lambda: cluster.remove_node(second, allow_graceful=False)}
+    after_blocks(monkeypatch, actions)
+    out = tmp_path / "out.csv"
+    assert main([*command, "--engine", "ray:auto", "-o", str(out)]) == 0
+    assert sorted(lost) == sorted([first.node_id, second.node_id])
+    assert out.read_bytes() == (folder / "whole.csv").read_bytes()
+    assert not (tmp_path / "out.csv.partial").exists()
+    assert f"{TEXTS} texts." in capsys.readouterr().out
+
+
+def test_bad_input(given, tmp_path, capsys):
+    command = [*given[0], "-o", str(tmp_path / "out.csv")]
+    assert main([*command, "--engine", "ray:auto", "--jobs", "0"]) == 2
+    assert "--jobs must be a whole number of at least 1" in capsys.readouterr().err
+    assert main([*command, "--jobs", "2"]) == 2
+    assert "--jobs is for --engine ray" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([*command, "--engine", "spark"])
+    assert "Unknown engine 'spark'" in capsys.readouterr().err
+
+
+def test_errors_of_workers_are_one_line(cluster):
+    import ray
+
+    from calibrant.distributed.ray_actors import stream_through_actors
+
+    def unable(node):
+        raise CalibrantError(f"On the node {node}, RUN is another than here.")
+
+    def picky(node):
+        def work(block):
+            raise InputError(f"Block {block} is bad.")
+
+        return work
+
+    with pytest.raises(CalibrantError, match=r"^On the node .*, RUN is another than here.$"):
+        list(stream_through_actors(ray, unable, iter(range(3))))
+    with pytest.raises(InputError, match=r"^Block \d is bad.$"):
+        list(stream_through_actors(ray, picky, iter(range(3))))
+    square = lambda node: lambda block: block**2  # noqa: E731
+    assert list(stream_through_actors(ray, square, iter(range(30)), jobs=1)) == [
+        (n, n**2) for n in range(30)
+    ]
+
+
+def test_a_block_that_kills_each_worker_ends_the_command(cluster):
+    import ray
+
+    from calibrant.distributed.ray_actors import stream_through_actors
+
+    deadly = lambda node: lambda block: os._exit(1) if block == 3 else block  # noqa: E731
+    with pytest.raises(CalibrantError, match="was lost 4 times"):
+        list(stream_through_actors(ray, deadly, iter(range(5))))
+
+
+def test_a_killed_driver_continues(given, tmp_path, capsys):
+    """SIGKILL while actors work; then one process continues what the cluster began."""
+    command, folder = given
+    out = tmp_path / "out.jsonl"
+    script = (
+        "from calibrant.tasks.text.predictor import TextPredictor; import sys\n"
+        "import calibrant.resumable as r; write = r.ResumableFile.write\n"
+        f"TextPredictor.block = {BLOCK}; r._EVERY = {BLOCK}\n"
+        "def slow(self, *given):\n"
+        "    import time; time.sleep(0.1); write(self, *given)\n"
+        "r.ResumableFile.write = slow\n"
+        "from calibrant.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    arguments = [sys.executable, "-c", script, *command, "--engine", "ray:local", "-o", str(out)]
+    environment = {name: os.environ[name] for name in os.environ if name != "RAY_ADDRESS"}
+    journal = tmp_path / "out.jsonl.partial" / "journal"
+    with subprocess.Popen(arguments, env=environment, stderr=subprocess.PIPE) as driver:
+        deadline = time.monotonic() + 200
+        while not (journal.exists() and journal.read_text().count("\n") > 3):
+            assert driver.poll() is None, driver.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        driver.send_signal(signal.SIGKILL)
+    assert not out.exists()
+    assert main([*command, "-o", str(out)]) == 0
+    assert "Continuing after" in capsys.readouterr().out
+    assert out.read_bytes() == (folder / "whole.jsonl").read_bytes()
