@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibrant import Predictions
 from calibrant.errors import InputError, MissingExtraError
+from calibrant.tasks import task_of
 from calibrant.tasks.segmentation.data import SegmentationData
 from calibrant.tasks.segmentation.mask_folder import MaskedPictures
 from calibrant.tasks.segmentation.scenes import Scenes, load_scenes
@@ -383,3 +385,16 @@ def test_lists_that_share_images_are_noted(tmp_path: Path) -> None:
     assert [n for n in notes if "too" in n] == [
         "2 images of the dev split are training images too."
     ]
+
+
+def test_each_class_is_measured_over_the_pixels_predicted_as_it():
+    probabilities = [[0.8, 0.2, 0], [0.6, 0.4, 0], [0.1, 0.9, 0], [0.1, 0.9, 0]]
+    found = Predictions.from_probabilities(probabilities, [0, 1, 1, 1], label_names=("a", "b", "c"))
+    table = task_of("segmentation").by_class(found)
+    assert table["a"] == pytest.approx(
+        {"iou": 0.5, "ece": 0.4, "accuracy": 0.5, "mean_confidence": 0.7, "predicted": 2}
+    )
+    assert table["b"]["ece"] == pytest.approx(0.1)
+    assert table["b"]["iou"] == pytest.approx(2 / 3)
+    assert np.isnan(table["c"]["ece"])
+    assert table["c"]["predicted"] == 0

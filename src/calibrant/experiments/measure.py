@@ -61,6 +61,7 @@ def measure_run(
     *,
     calibrator: str | None = None,
     measure: Callable[[Predictions], dict[str, float]] = measure,
+    by_class: Callable[[Predictions], dict[str, dict[str, float]]] | None = None,
     outside: Predictions | None = None,
     fitted: Mapping[str, Calibrator] | None = None,
     entities: EntityMap | None = None,
@@ -77,6 +78,7 @@ def measure_run(
     - For tags, ``calibrator`` also has ``"entities"``: how honest the learned confidences of whole
       entities are, and under ``"shift"`` the same for each shifted part. ``entities`` is what was
       learned, by default from ``valid`` alone.
+    - ``by_class`` measures each class of the test split, under ``"classes"``.
     - ``fitted`` holds calibrators, by name, that are already fitted on ``valid``.
     """
     known, results = fitted or {}, dict[str, Any]()
@@ -95,6 +97,8 @@ def measure_run(
             results[name]["ood"] = measure(map_.transform(ood))
         if shift and name in (*maps[:2], calibrator):
             under_shift[name], results[name]["shift"] = map_, {}
+        if by_class is not None and (found_by_class := by_class(calibrated)):
+            results[name]["classes"] = found_by_class
         if outside is not None:
             results[name]["outside"] = _against(calibrated, top_label(map_.transform(outside))[0])
         if isinstance(map_, Temperature):

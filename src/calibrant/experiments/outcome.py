@@ -208,6 +208,7 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
             shift=outcome.shift,
             calibrator=chosen.name,
             measure=task_of(recipe.task).measure,
+            by_class=task_of(recipe.task).by_class,
             outside=outcome.outside,
             fitted=maps,
             entities=entities,

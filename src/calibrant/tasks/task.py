@@ -183,6 +183,10 @@ class Task(ABC):
         """Compute every number of a record."""
         return measure(predictions, self.kinds)
 
+    def by_class(self, predictions: Predictions) -> dict[str, dict[str, float]]:  # noqa: ARG002
+        """Compute the numbers of each class that a record shows; none by default."""
+        return {}
+
     def score(self, predictions: Predictions) -> float:
         """Compute ``score_metric`` alone."""
         return float(accuracy(accumulate(predictions)))

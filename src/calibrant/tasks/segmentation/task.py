@@ -6,9 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
-from calibrant.metrics import mean_iou
+from calibrant.metrics import (
+    Confidences,
+    accuracy,
+    class_iou,
+    ece,
+    mean_confidence,
+    mean_iou,
+    top_label,
+)
+from calibrant.metrics.confidences import bin_confidences
 from calibrant.predictions import Predictions
 from calibrant.tasks.image.task import ImageTask
 from calibrant.tasks.task import EvaluationTarget
@@ -151,6 +162,22 @@ class Segmentation(ImageTask):
         from calibrant.tasks.segmentation.labelled import LabelledScenes
 
         return LabelledScenes(target)
+
+    def by_class(self, predictions: Predictions) -> dict[str, dict[str, float]]:
+        """Compute the IoU of each class, and how honest the pixels are that are predicted as it."""
+        confidence, predicted, correct = top_label(predictions)
+        names = predictions.label_names or tuple(map(str, range(predictions.classes)))
+        pixels = Confidences(confidence, correct)
+        states = bin_confidences(pixels, cell=predicted, cells=(len(names),))
+        columns = {
+            "iou": class_iou(predictions),
+            **{metric.__name__: metric(states) for metric in (ece, accuracy, mean_confidence)},
+            "predicted": np.bincount(predicted, minlength=len(names)),
+        }
+        return {
+            name: {column: float(values[row]) for column, values in columns.items()}
+            for row, name in enumerate(names)
+        }
 
     def score(self, predictions: Predictions) -> float:
         """Compute the mean IoU."""
