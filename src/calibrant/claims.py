@@ -412,6 +412,8 @@ def _outcomes(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return which claims came true, which rows are ignored, and which have no label."""
     if correct is not None:
+        if isinstance(correct, np.ndarray) and correct.dtype == np.bool_ and correct.shape == (n,):
+            return correct, np.zeros(n, bool), np.zeros(n, bool)
         values = truth_values(correct, "correct")
         if len(values) != n:
             raise InputError(f"'correct' has {len(values)} values for {n} confidences.")

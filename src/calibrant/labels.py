@@ -17,6 +17,7 @@ from calibrant.inputs import shortened
 from calibrant.validation import RowError
 
 __all__ = [
+    "Dictionary",
     "Encoded",
     "as_labels",
     "describe_ignored",
@@ -31,6 +32,7 @@ __all__ = [
 
 _IGNORED = -100
 _FEW_VALUES = 1 << 20  # Whole numbers in a smaller range are found by counting, not by sorting.
+_FIRST = 1000  # Rows in which all categories mostly occur.
 _MOST_DIGITS = 18  # Of a number of 64 bits.
 # Texts that programs write for a missing value. "none" and "NONE" are names of classes.
 _NO_TEXT = ("", "nan", "NaN", "<NA>")
@@ -260,6 +262,16 @@ class Encoded(NamedTuple):
     names: tuple[str, ...]
 
 
+class Dictionary(NamedTuple):
+    """A column as a file stores it: distinct values, and the place of each row's, −1 for none.
+
+    The attributes are those of a pandas Categorical.
+    """
+
+    codes: np.ndarray
+    categories: Sequence[Any]
+
+
 def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
     """Return labels of any kind as places in the list of their names; whole numbers lose a ".0".
 
@@ -273,8 +285,10 @@ def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
     """
     if isinstance(column, Encoded):
         return column
-    if hasattr(getattr(column, "cat", column), "categories"):
-        column = np.asarray(column, object)
+    missing_texts = _NO_TEXT if predicted is None else _missing_beside(predicted)
+    coded = getattr(column, "cat", column)
+    if hasattr(coded, "categories"):
+        return _encode_categories(np.asarray(coded.codes), list(coded.categories), missing_texts)
     array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))
     array = array.reshape(-1)
     if array.dtype.kind in "iub":
@@ -284,7 +298,7 @@ def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
         kept = ~np.isnan(values)
         codes = np.where(kept, np.cumsum(kept) - 1, -1)[codes.reshape(-1)]
         return Encoded(codes, tuple(_plain_number(value) for value in values[kept].tolist()))
-    return _encode_texts(array, _NO_TEXT if predicted is None else _missing_beside(predicted))
+    return _encode_texts(array, missing_texts)
 
 
 def _missing_beside(predicted: Sequence[str]) -> set[str]:
@@ -307,14 +321,43 @@ def _encode_whole(values: np.ndarray) -> Encoded:
 def _encode_texts(array: np.ndarray, missing_texts: Collection[str]) -> Encoded:
     places: dict[Any, int] = {}
     codes = [places.setdefault(value, len(places)) for value in array.tolist()]
+    table, names = _named(list(places), missing_texts)
+    return Encoded(table[np.array(codes, np.int64)], names)
+
+
+def _encode_categories(
+    codes: np.ndarray, categories: list[Any], missing_texts: Collection[str]
+) -> Encoded:
+    """Return what the values themselves give: the categories in use, in the order of the rows."""
+    used = _by_appearance(codes[:_FIRST], len(categories))
+    if len(used) < len(categories):
+        used = _by_appearance(codes, len(categories))
+    table, names = _named([categories[k] for k in used.tolist()], missing_texts)
+    place = np.full(len(categories) + 1, -1)
+    place[used] = table[:-1]
+    return Encoded(place[codes], names)
+
+
+def _by_appearance(codes: np.ndarray, categories: int) -> np.ndarray:
+    """Return the categories that occur, in the order in which they do first."""
+    first = np.full(categories + 1, len(codes))
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)  # The last one that is written stays.
+    found = np.argsort(first[:-1], kind="stable")
+    return found[: np.count_nonzero(first[:-1] < len(codes))]
+
+
+def _named(
+    distinct: Sequence[Any], missing_texts: Collection[str]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the place of each distinct value in a list of names, and these; −1 is no label."""
     named: dict[str, int] = {}
-    table = np.empty(len(places) + 1, np.int64)
-    for value, place in places.items():
+    table = np.full(len(distinct) + 1, -1)
+    for place, value in enumerate(distinct):
         text = _plain_number(value) if isinstance(value, float) else _decoded(value)
         text = text.removesuffix(".0") if is_whole_number(text) else text
         missing = is_missing(value) or text.strip() in missing_texts
         table[place] = -1 if missing else named.setdefault(text, len(named))
-    return Encoded(table[np.array(codes, np.int64)], tuple(named))
+    return table, tuple(named)
 
 
 def _plain_number(value: float) -> str:
@@ -331,5 +374,6 @@ def joined_names(columns: Sequence[Encoded]) -> tuple[tuple[str, ...], list[np.n
     joined = []
     for column in columns:
         table = [places.setdefault(name, len(places)) for name in column.names]
-        joined.append(np.array([*table, -1], np.int64)[column.codes])
+        same = table == list(range(len(table)))
+        joined.append(column.codes if same else np.array([*table, -1], np.int64)[column.codes])
     return tuple(places), joined

@@ -279,3 +279,29 @@ def test_torch_tensors():
     assert values(audit(q, bootstrap=0))["ece"] == pytest.approx(
         values(audit(p, bootstrap=0))["ece"]
     )
+
+
+def test_an_error_in_the_middle_of_a_stream_is_raised():
+    """The next chunk is read while one is summed; its error must not get lost."""
+    part = Predictions.from_probabilities([0.9, 0.2], [1, 0])
+
+    def chunks():
+        yield part
+        yield part
+        raise InputError("the third part is damaged")
+
+    with pytest.raises(InputError, match="third part"):
+        audit(chunks(), bootstrap=0)
+
+
+def test_a_chunk_that_cannot_be_added_ends_the_reading():
+    part, read = Predictions.from_probabilities([0.9, 0.2], [1, 0]), []
+
+    def chunks():
+        for k in range(100):
+            read.append(k)
+            yield part if k < 2 else "no predictions"
+
+    with pytest.raises(InputError):
+        audit(chunks(), bootstrap=0)
+    assert len(read) <= 5

@@ -207,3 +207,42 @@ def test_only_what_programs_write_for_nothing_is_a_missing_label() -> None:
     assert claims.correct.tolist() == [False, True]
     binary = Predictions.from_probabilities([0.9, 0.2, 0.3], ["hate", "none", ""], positive="hate")
     assert (binary.labels.tolist(), binary.unlabelled) == ([1, 0], 1)
+
+
+TEXTS = ["b", "a", None, "NA", "a", "1.0", "b", ""]
+FOUND = ["a", "a", "b", "b", "a", "1", "b", "c"]
+
+
+@pytest.mark.parametrize("rows", [1, 3, None])
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+@pytest.mark.parametrize("kind", ["string", "large_string", "dictionary"])
+def test_text_that_arrow_stores_as_a_dictionary(tmp_path, kind, suffix, rows) -> None:
+    types = {
+        "string": pa.string(),
+        "large_string": pa.large_string(),
+        "dictionary": pa.dictionary(pa.int8(), pa.string()),
+    }
+    columns = {"true_label": TEXTS, "pred_label": FOUND, "site": TEXTS}
+    table = {name: pa.array(column, types[kind]) for name, column in columns.items()}
+    table["confidence"] = pa.array(np.linspace(0.2, 0.9, 8))
+    path = tmp_path / f"p{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.table(table), path, row_group_size=5)
+    else:
+        with pa.ipc.new_file(path, pa.table(table).schema) as writer:
+            writer.write_table(pa.table(table))
+    found = Claims.concatenate(stream(path, rows=rows))
+    expected = Claims.from_top_label(FOUND, table["confidence"].to_numpy(), TEXTS)
+    assert (found.correct == expected.correct).all()
+    assert (found.unlabelled, found.names) == (3, expected.names)
+    for column in ("about", "truth"):
+        assert (found.text(column) == expected.text(column)).all()
+    assert found.groups["site"].tolist() == ["b", "a", "a", "1.0", "b"]
+
+
+def test_a_category_that_no_row_has_is_no_label(tmp_path) -> None:
+    codes = pa.array([2, 0, 2, 0], pa.int8())
+    coded = pa.DictionaryArray.from_arrays(codes, ["x", "unused", "y"])
+    table = {"pred_label": coded, "true_label": coded, "confidence": [0.9, 0.8, 0.7, 0.6]}
+    pq.write_table(pa.table(table), tmp_path / "p.parquet")
+    assert read(tmp_path / "p.parquet").names == ("y", "x")

@@ -91,3 +91,17 @@ def test_a_group_may_not_be_taken_for_weights(tmp_path: Path) -> None:
     p = Predictions.from_probabilities([0.9], [1], groups={"weight": np.array([80.0])})
     with pytest.raises(InputError, match="may not be called 'weight'"):
         p.write(tmp_path / "p.npz")
+
+
+@pytest.mark.parametrize("name", ["weight", "weights", "sample_weight", "sample_weights"])
+def test_an_npy_of_weights_belongs_to_its_scores(tmp_path: Path, name: str) -> None:
+    np.save(tmp_path / "test_probs.npy", [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
+    np.save(tmp_path / "test_labels.npy", [0, 1, 1])
+    np.save(tmp_path / f"test_{name}.npy", [1.0, 0.0, 2.5])
+    every = [tmp_path / f"test_{word}.npy" for word in ("probs", "labels", name)]
+    for paths in (every[0], every, every[::-1]):
+        assert read(paths).weights.tolist() == [1, 2.5]
+    assert read(every[0], Columns(weights="")).weights is None
+    np.save(every[2], [1.0, 2.0])
+    with pytest.raises(InputError, match="different length"):
+        read(every[0])

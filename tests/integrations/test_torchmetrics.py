@@ -117,3 +117,32 @@ def test_two_processes_have_the_state_of_the_whole(tmp_path):
         again = ConfidenceSketch.from_bytes(found["sketch"])
         np.testing.assert_array_equal(again.count, sketch.count)
         np.testing.assert_array_equal(again.correct, sketch.correct)
+
+
+@pytest.mark.parametrize("batch", [1, 100, 1000, 1001])
+def test_weights_make_the_whole(batch):
+    weights = np.random.default_rng(1).gamma(1, 1, 1001)
+    weights[::7] = 0
+    metrics = CalibrationMetrics(classes=4, weighted=True)
+    for start in range(0, 1001, batch):
+        rows = slice(start, start + batch)
+        metrics.update(*(torch.as_tensor(part[rows]) for part in (LOGITS, LABELS, weights)))
+    whole = Predictions.from_logits(LOGITS, LABELS, weights=weights)
+    expected, found = measure(whole, ["classes"]), metrics.compute()
+    assert len(found) > 10
+    for name, value in found.items():
+        near = 2e-3 if name in RANKS else 1e-9
+        assert float(value) == pytest.approx(expected[name], abs=near), name
+    assert int(metrics.ignored) == whole.ignored
+
+
+def test_weights_that_do_not_fit_are_refused():
+    logits, labels = torch.as_tensor(LOGITS), torch.as_tensor(LABELS)
+    with pytest.raises(InputError, match="weighted=True"):
+        CalibrationMetrics(classes=4).update(logits, labels, torch.ones(len(labels)))
+    with pytest.raises(InputError, match="weighted=True"):
+        CalibrationMetrics(classes=4, weighted=True).update(logits, labels)
+    with pytest.raises(InputError, match="shape of the labels"):
+        CalibrationMetrics(classes=4, weighted=True).update(logits, labels, torch.ones(3))
+    with pytest.raises(InputError, match="not defined with sample weights"):
+        CalibrationMetrics(classes=4, names=["e_aurc"], weighted=True)

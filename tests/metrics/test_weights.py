@@ -12,6 +12,7 @@ from calibrant.metrics import (
     CalibrationState,
     Confidences,
     ConfidenceSketch,
+    TopBins,
     accumulate,
     accuracy,
     adaptive_classwise_ece,
@@ -282,3 +283,21 @@ def test_blocks_are_those_of_the_rows() -> None:
     block = assign_blocks(p)
     state = accumulate(p, block=block, blocks=1000)
     assert np.array_equal(state.n, np.bincount(block, minlength=1000))
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_top_bins_from_arrays(monkeypatch, kernels, dtype):
+    monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+    random = np.random.default_rng(0)
+    logits = random.normal(0, 3, (500, 4)).astype(dtype)
+    labels, weights = random.integers(-1, 4, 500), random.gamma(1, 1, 500)
+    labels[labels < 0], weights[::5] = -100, 0
+    whole = accumulate(Predictions.from_logits(logits, labels, weights=weights))
+    cuts = (slice(0, 100), slice(100, 500))
+    found = sum(TopBins.from_logits(logits[r], labels[r], weights=weights[r]) for r in cuts)
+    assert (found.weighted, found.ignored) == (True, whole.ignored)
+    for name in ("top_count", "top_confidence", "top_correct"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=1e-12)
+    with pytest.raises(InputError, match="with and without"):
+        found + TopBins.from_logits(logits, labels)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -35,6 +36,8 @@ from calibrant.predictions import Predictions
 from calibrant.validation import rounded_rows
 
 __all__ = ["Collector", "collect"]
+
+_Chunk: TypeAlias = Predictions | Claims
 
 # Sums of all blocks together: 4 million float64 are 32 MB, so many classes get fewer blocks.
 _SUMS = 4_000_000
@@ -326,10 +329,20 @@ def _predicted_and_true(chunk: Predictions | Claims, predicted: int, row: int) -
 
 def collect(chunks: Iterable[Predictions | Claims], collector: Collector) -> Collector:
     """Add all chunks and return the collector."""
-    for chunk in chunks:
+    for chunk in chunks if isinstance(chunks, Sequence) else _read_ahead(chunks):
         collector.add(chunk)
     collector.finish()
     return collector
+
+
+def _read_ahead(chunks: Iterable[_Chunk]) -> Iterator[_Chunk]:
+    """Yield the chunks of a stream; a thread makes the next one while this one is used."""
+    waiting, end = iter(chunks), object()
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(next, waiting, end)
+        while (chunk := following.result()) is not end:
+            following = reader.submit(next, waiting, end)
+            yield cast(_Chunk, chunk)
 
 
 def _sum_to_one(chunk: Predictions) -> bool:

@@ -14,6 +14,7 @@ from calibrant.auditing.record import Finding
 from calibrant.claims import Claims
 from calibrant.metrics import Bins, CalibrationState
 from calibrant.metrics.claim_state import add_to, tally
+from calibrant.metrics.kernel_dispatch import claim_kernels, plain
 from calibrant.metrics.state import times
 from calibrant.predictions import Predictions
 
@@ -127,7 +128,7 @@ class LabelSums:
 
     def __init__(self, blocks: int) -> None:
         self.blocks, self.names = blocks, dict[str, int]()
-        self._tables = np.zeros((4, blocks, 0))
+        self._tables = np.zeros((blocks, 0, 4))  # The sums of a label lie together in memory.
         self.weighted = False
         self.blocked = True  # Whether there were few enough labels for sums of each block.
 
@@ -138,12 +139,19 @@ class LabelSums:
         place = np.array([self.names.setdefault(n, len(self.names)) for n in claims.names], int)
         if self.blocked and len(self.names) * self.blocks > _MOST_SUMS:
             self.blocked, self.blocks = False, 1
-            self._tables = self._tables.sum(axis=1, keepdims=True)
+            self._tables = self._tables.sum(axis=0, keepdims=True)
         block = block if self.blocked else np.zeros_like(block)
-        wider = np.zeros((4, self.blocks, len(self.names) - self._tables.shape[2]))
-        self._tables = np.concatenate([self._tables, wider], axis=2)
+        if new := len(self.names) - self._tables.shape[1]:
+            wider = np.zeros((self.blocks, new, 4))
+            self._tables = np.concatenate([self._tables, wider], axis=1)
         w, self.weighted = claims.weights, claims.weighted
-        count, confidence, right, labelled = self._tables
+        if w is None and (module := claim_kernels(len(claims))) is not None:
+            truth = np.empty(0) if claims.truth is None else claims.truth
+            codes = (plain(column, np.int64) for column in (claims.about, truth, place, block))
+            given = (plain(claims.confidence), plain(claims.correct, np.bool_))
+            module.add_labels(*given, *codes, self._tables)
+            return
+        count, confidence, right, labelled = np.moveaxis(self._tables, -1, 0)
         start = block * len(self.names)
         cell = start + place[claims.about]
         tally(count, right, cell, claims.correct, w)
@@ -159,14 +167,14 @@ class LabelSums:
         """Return the state with the sums of each label; one without blocks takes their totals."""
         if not self.names:
             return state
-        tables = self._tables.sum(axis=1) if state.n.ndim == 0 else self._tables
-        count, confidence, right, labelled = tables
+        tables = self._tables.sum(axis=0) if state.n.ndim == 0 else self._tables
+        count, confidence, right, labelled = np.moveaxis(tables, -1, 0)
         dtype = np.float64 if self.weighted else np.int64
         return replace(
             state,
             classes=len(self.names),
             predicted_count=count.astype(dtype),
-            predicted_confidence=confidence,
+            predicted_confidence=np.ascontiguousarray(confidence),
             predicted_correct=right.astype(dtype),
             label_count=labelled.astype(dtype),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ class ArrowSource(ParquetSource):
 
     @staticmethod
     @contextmanager
-    def opened(path: Path) -> Iterator[Any]:
+    def opened(path: Path, coded: Sequence[str] = ()) -> Iterator[Any]:  # noqa: ARG004
         """Open the file, with what the reader of parquet offers."""
         ipc = require("pyarrow.ipc", "files", "Reading arrow files")
         with door(path, "not a whole arrow file; it may be truncated"), path.open("rb") as raw:

@@ -19,6 +19,7 @@ __all__ = [
     "DEFAULT_COLUMNS",
     "LABEL_NAMES",
     "SCORE_NAMES",
+    "WEIGHT_NAMES",
     "Columns",
     "find_label",
     "find_layout",
@@ -56,7 +57,7 @@ _PREDICTED: tuple[str, ...] = (
 )
 _PREDICTED += ("predicted_class", "pred_class", "predicted_labels", "pred_labels", "predictions")
 _CORRECT = ("correct", "is_correct", "right", "hit")
-_WEIGHTS = (WEIGHT, "weights", "sample_weight", "sample_weights")
+WEIGHT_NAMES = (WEIGHT, "weights", "sample_weight", "sample_weights")
 _LISTS = ("predictions", "y_pred_proba")
 _OTHER_LABEL = (
     *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
@@ -387,7 +388,7 @@ def _find_weights(source: Source, columns: Columns, label: str | None) -> str | 
             raise InputError(f"{source.path}: '{columns.weights}' must hold one weight per row.")
         return columns.weights
     named = columns.groups or ()
-    usual = (name for name in _WEIGHTS if name in source.columns and name not in named)
+    usual = (name for name in WEIGHT_NAMES if name in source.columns and name not in named)
     return next((name for name in usual if source.columns[name] in shapes), None)
 
 

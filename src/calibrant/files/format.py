@@ -7,7 +7,7 @@ A new format is a module with a :class:`Source` and a :class:`Format`, and its r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 
 from calibrant.claims import Claims
 from calibrant.errors import InputError
-from calibrant.labels import encode, is_whole_number
+from calibrant.labels import Dictionary, encode, is_whole_number
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [
@@ -69,6 +69,14 @@ class Layout:
         return tuple(dict.fromkeys((*own, self.weights) if self.weights else own))
 
     @property
+    def coded(self) -> tuple[str, ...]:
+        """Return the names of the columns that may be read as a dictionary: those of top labels."""
+        if self.kind != "top-label":
+            return ()
+        own = (self.predicted, self.label)
+        return tuple(name for name in own if name and name not in self.numbers)
+
+    @property
     def numbers(self) -> tuple[str, ...]:
         """Return the names of the columns that must hold numbers."""
         return (*self.scores, *self.signals, *((self.weights,) if self.weights else ()))
@@ -115,6 +123,8 @@ class Block:
     columns: Mapping[str, np.ndarray]
     numbers: Sequence[int]
     unit: Literal["row", "line"] = "row"
+    # Columns of ``Layout.coded`` that the format need not turn into one text per row.
+    coded: Mapping[str, Dictionary] = field(default_factory=dict)
 
     def labels(self, layout: Layout) -> np.ndarray:
         """Return the labels, as text if columns name the classes and some name is a number.

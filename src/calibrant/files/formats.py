@@ -16,7 +16,7 @@ from calibrant.files.csv import CSV, TSV
 from calibrant.files.format import Format, Source
 from calibrant.files.jsonl import JSONL
 from calibrant.files.language_models import open_jsonl
-from calibrant.files.npy import NPY, labels_beside, without_partners
+from calibrant.files.npy import NPY, files_beside, without_partners
 from calibrant.files.npz import NPZ
 from calibrant.files.parquet import PARQUET
 from calibrant.files.pt import PT
@@ -162,9 +162,9 @@ class Fingerprint:
 def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
     """Return the fingerprint of each file that ``paths`` names, in bounded memory.
 
-    The labels of an npy file follow it.
+    The labels and weights of an npy file follow it.
     """
-    files = [file for path in expand(paths) for file in (path, *labels_beside(path))]
+    files = [file for path in expand(paths) for file in (path, *files_beside(path))]
     return tuple(map(fingerprint, files))
 
 

@@ -1,7 +1,8 @@
 """npy: one array of scores; its labels are in a second file with a similar name.
 
 ``logits.npy`` belongs to ``labels.npy``, ``test_probs.npy`` to ``test_labels.npy`` or
-``test_y_true.npy``, and ``probs-dev.npy`` to ``labels-dev.npy``.
+``test_y_true.npy``, and ``probs-dev.npy`` to ``labels-dev.npy``. Sample weights may be in a third
+file: ``test_weights.npy`` or ``test_sample_weight.npy``.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.files.arrays import ArraySource, Reader
-from calibrant.files.columns import LABEL_NAMES, SCORE_NAMES
+from calibrant.files.columns import LABEL_NAMES, SCORE_NAMES, WEIGHT_NAMES
 from calibrant.files.format import Format, NewScores
 from calibrant.files.npz import ArrayRows, array_shape
 from calibrant.inputs import check_file, door
 
-__all__ = ["NPY", "labels_beside", "partner_names", "without_partners"]
+__all__ = ["NPY", "files_beside", "partner_names", "without_partners"]
 
 _DAMAGE = "not a whole npy file"
 _MARKS = "_-."  # What may separate the word from the rest of a name.
@@ -30,7 +31,8 @@ class NpySource(ArraySource):
     """An npy file and its file of labels: columns with the words of their names."""
 
     def __init__(self, path: Path) -> None:
-        self.files = {_column(path): path, **{_column(p): p for p in labels_beside(path)}}
+        beside = {_column(place): place for place in files_beside(path)}
+        self.files = {_column(path): path, **beside}
         super().__init__(path, {name: _shape(p) for name, p in self.files.items()}, None)
 
     @contextmanager
@@ -51,15 +53,15 @@ class NpySource(ArraySource):
 
 
 def without_partners(paths: Iterable[Path]) -> list[Path]:
-    """Leave out npy files of labels whose scores are named too: both are one table.
+    """Leave out npy files of labels and weights whose scores are named too: all are one table.
 
     >>> [path.name for path in without_partners([Path("probs.npy"), Path("labels.npy")])]
     ['probs.npy']
     """
     paths = list(paths)
     arrays = [path for path in paths if path.suffix.lower() == ".npy"]
-    labels = {place for path in arrays for place in _partners(path)}
-    return [path for path in paths if path not in labels]
+    beside = {place for path in arrays for place in _partners(path)}
+    return [path for path in paths if path not in beside]
 
 
 def _shape(path: Path) -> tuple[int, ...]:
@@ -74,28 +76,29 @@ def _column(path: Path) -> str:
     return _parts(path.stem)[1]
 
 
-def labels_beside(path: Path) -> list[Path]:
-    """Return the files that hold the labels of an npy file of scores; none of other formats."""
+def files_beside(path: Path) -> list[Path]:
+    """Return the files with the labels and weights of an npy file of scores, if it is one."""
     if path.suffix.lower() != ".npy":
         return []
     return [place for place in _partners(path) if place.is_file()]
 
 
 def _partners(path: Path) -> list[Path]:
-    """Return where the labels of an array of scores may be."""
-    return [path.with_name(f"{name}{path.suffix}") for name in partner_names(path.stem)]
+    """Return where the labels and weights of an array of scores may be."""
+    names = partner_names(path.stem, (*LABEL_NAMES, *WEIGHT_NAMES))
+    return [path.with_name(f"{name}{path.suffix}") for name in names]
 
 
-def partner_names(stem: str) -> list[str]:
+def partner_names(stem: str, words: Sequence[str] = LABEL_NAMES) -> list[str]:
     """Return the names that the labels of a file of scores may have, without suffix.
 
     >>> partner_names("test_probs")[:2]
     ['test_label', 'test_labels']
     """
     before, word, after = _parts(stem)
-    if word in LABEL_NAMES:
+    if word in (*LABEL_NAMES, *WEIGHT_NAMES):
         return []
-    return [f"{before}{name}{after}" for name in LABEL_NAMES]
+    return [f"{before}{name}{after}" for name in words]
 
 
 def _parts(stem: str) -> tuple[str, str, str]:
@@ -104,7 +107,7 @@ def _parts(stem: str) -> tuple[str, str, str]:
     >>> _parts("test_probs"), _parts("labels-dev"), _parts("P")
     (('test_', 'probs', ''), ('', 'labels', '-dev'), ('', 'P', ''))
     """
-    for word in sorted((*SCORE_NAMES, *LABEL_NAMES), key=len, reverse=True):
+    for word in sorted((*SCORE_NAMES, *LABEL_NAMES, *WEIGHT_NAMES), key=len, reverse=True):
         rest = stem.removesuffix(word)
         if rest != stem and (not rest or rest[-1] in _MARKS):
             return rest, word, ""

@@ -16,9 +16,10 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
+from calibrant.labels import Dictionary
 from calibrant.predictions import Predictions
 
-__all__ = ["PARQUET", "ParquetSource", "table_of"]
+__all__ = ["PARQUET", "ParquetSource", "dictionary_of", "table_of"]
 
 _SCORES = ("logits", "probabilities")
 _NAMES = b"label_names"  # JSON list in the metadata of the schema
@@ -30,9 +31,9 @@ class ParquetSource:
     """One parquet file."""
 
     @staticmethod
-    def opened(path: Path) -> AbstractContextManager[Any]:
-        """Open the file for reading."""
-        return _opened(path)
+    def opened(path: Path, coded: Sequence[str] = ()) -> AbstractContextManager[Any]:
+        """Open the file for reading; the columns ``coded`` are left as dictionaries."""
+        return _opened(path, coded)
 
     @staticmethod
     def write_tables(tables: Iterator[Any], path: Path) -> None:
@@ -68,7 +69,8 @@ class ParquetSource:
 
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
         """Yield batches of at most ``rows`` rows, for any size of row groups."""
-        return (block for block, _ in self._batches(rows, layout, layout.names))
+        batches = self._batches(rows, layout, layout.names, layout.coded)
+        return (block for block, _ in batches)
 
     def rewrite(self, target: Path, new: NewScores) -> None:
         """Write one row group per block; the new columns take the places of the old ones."""
@@ -91,11 +93,11 @@ class ParquetSource:
             ) from None
 
     def _batches(
-        self, rows: int, layout: Layout, names: Sequence[str]
+        self, rows: int, layout: Layout, names: Sequence[str], coded: Sequence[str] = ()
     ) -> Iterator[tuple[Block, Any]]:
         """Yield blocks, each with a record batch of at least the columns ``names``."""
         start, read = 0, list(dict.fromkeys((*names, *layout.names)))
-        with self.opened(self.path) as file:
+        with self.opened(self.path, coded) as file:
             for batch in file.iter_batches(batch_size=rows, columns=read):
                 numbers = range(start, start + batch.num_rows)
                 start = numbers.stop
@@ -104,8 +106,19 @@ class ParquetSource:
     def _block(self, batch: Any, numbers: range, layout: Layout) -> Block:
         for name in layout.numbers:
             self._check_missing(name, batch.column(name), numbers)
-        columns = {name: self._column(name, batch.column(name), numbers) for name in layout.names}
-        return Block(columns, numbers)
+        coded = {name: self._coded(name, batch.column(name)) for name in layout.coded}
+        found = {name: column for name, column in coded.items() if column is not None}
+        columns = {
+            name: self._column(name, batch.column(name), numbers)
+            for name in layout.names
+            if name not in found
+        }
+        return Block(columns, numbers, coded=found)
+
+    def _coded(self, name: str, column: Any) -> Dictionary | None:
+        """Return a column of text as a dictionary, and None for any other."""
+        with self._readable(name):
+            return dictionary_of(column)
 
     def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
         if self.columns[name] == ():
@@ -123,8 +136,13 @@ class ParquetSource:
         return np.asarray(values).reshape(len(column), width)
 
     def _scalars(self, name: str, column: Any) -> np.ndarray:
-        try:
+        with self._readable(name):
             return _scalars(column)
+
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        try:
+            yield
         except (ValueError, OverflowError) as error:  # Dates that no calendar has, text not UTF-8.
             raise InputError(
                 f"{self.path}: '{name}' holds a value that cannot be read ({error}); if it is not "
@@ -144,11 +162,12 @@ class ParquetSource:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path, coded: Sequence[str]) -> Iterator[Any]:
     """Open the file; an error of pyarrow while it is open becomes one line."""
     parquet = require("pyarrow.parquet", "files", "Reading parquet")
     # Reading ahead (pre_buffer) would keep whole row groups in memory.
-    options = {"buffer_size": _BUFFER, "pre_buffer": False, "page_checksum_verification": True}
+    options: dict[str, Any] = {"buffer_size": _BUFFER, "pre_buffer": False}
+    options |= {"page_checksum_verification": True, "read_dictionary": list(coded)}
     # The door opens first, and so closes last: closing a damaged file may fail as well.
     with (
         door(path, "not a whole parquet file; it may be truncated"),
@@ -198,9 +217,24 @@ def _scalars(column: Any) -> np.ndarray:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if types.is_decimal(kind) and not column.null_count:  # As Spark and databases write numbers.
         return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
+    if (coded := dictionary_of(column)) is not None:
+        texts = text_array([*(str(value) for value in coded.categories), ""])
+        return np.asarray(texts[coded.codes])
     if types.is_dictionary(kind):
         return _scalars(column.dictionary_decode())
     return text_array(["" if v is None else str(v) for v in column.to_pylist()])
+
+
+def dictionary_of(column: Any) -> Dictionary | None:
+    """Return the distinct texts of a column and the place of each row's, or None if not text."""
+    types = require("pyarrow.types", "files", "Reading parquet")
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if not (types.is_string(kind) or types.is_large_string(kind)):
+        return None
+    column = column if types.is_dictionary(column.type) else column.dictionary_encode()
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    distinct = column.dictionary.to_pylist()
+    return Dictionary(np.asarray(codes), ["" if value is None else value for value in distinct])
 
 
 def _label_names(path: Path, metadata: Mapping[bytes, bytes]) -> tuple[str, ...] | None:

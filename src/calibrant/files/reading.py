@@ -202,7 +202,7 @@ def assemble(
             groups.setdefault(leading, np.arange(first, first + len(scores)))
         return make(scores, labels, label_names=names, groups=groups, **_beside(block, layout))
     except RowError as error:
-        inner = prod(block.columns[layout.label].shape[1:])
+        inner = 1 if layout.label in block.coded else prod(block.columns[layout.label].shape[1:])
         inner = len(layout.labels) if layout.labels else inner
         where = f"{block.unit} {block.numbers[error.row // inner]}"
         where += f", position {error.row % inner}" if inner > 1 else ""
@@ -212,7 +212,8 @@ def assemble(
 
 
 def _top_labels(block: Block, layout: Layout) -> Claims:
-    columns, own = block.columns, (layout.predicted, layout.correct)
+    columns: dict[str, Any] = {**block.columns, **block.coded}
+    own = (layout.predicted, layout.correct)
     return Claims.from_top_label(
         None if layout.predicted is None else columns[layout.predicted],
         columns[layout.scores[0]],

@@ -41,7 +41,8 @@ class CalibrationMetrics(Metric):
     metrics of ranks (AUROC, AURC, KS, adaptive ECE) a :class:`~calibrant.metrics.ConfidenceSketch`,
     whose error is stated there. ``names`` are those of :data:`calibrant.metrics.METRICS`; the
     default is all that have a source here. Scores are logits, (n, K) or (n, K, …) with the classes
-    second, unless ``kind="probabilities"``; the label −100 is ignored.
+    second, unless ``kind="probabilities"``; the label −100 is ignored. With ``weighted=True``,
+    ``update(scores, labels, weights)`` takes sample weights in the shape of the labels.
     """
 
     ignored: Tensor
@@ -54,10 +55,12 @@ class CalibrationMetrics(Metric):
         names: Sequence[str] | None = None,
         bins: int = 15,
         kind: Kind = "logits",
+        weighted: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.names = _checked_names(names)
+        self.weighted = weighted
+        self.names = _checked_names(names, weighted)
         self.classes, self.bins, self.score_kind = classes, Bins(bins), kind
         needed = {source for name in self.names for source in METRICS[name].source}
         self.classwise, self.ranks = "classwise" in needed, "confidences" in needed
@@ -66,15 +69,23 @@ class CalibrationMetrics(Metric):
             self.add_state(name, torch.as_tensor(table), dist_reduce_fx="sum")
 
     def _empty(self) -> dict[str, np.ndarray]:
-        state = CalibrationState.empty(self.classes, self.bins, classwise=self.classwise)
+        options: dict[str, Any] = {"classwise": self.classwise, "weighted": self.weighted}
+        state = CalibrationState.empty(self.classes, self.bins, **options)
         tables = {f"state_{name}": getattr(state, name) for name in state.SUMS}
-        return tables | (_columns(ConfidenceSketch.empty()) if self.ranks else {})
+        sketch = ConfidenceSketch.empty(weighted=self.weighted)
+        return tables | (_columns(sketch) if self.ranks else {})
 
-    def update(self, scores: Tensor, labels: Tensor) -> None:
+    def update(self, scores: Tensor, labels: Tensor, weights: Tensor | None = None) -> None:
         """Add a batch."""
+        self._check_weights(labels, weights)
+        if weights is not None and not weights.any():  # Nothing counts in this batch.
+            self.ignored = self.ignored + labels.numel()
+            return
         if scores.ndim > 2:  # Classes second: pixels or tokens.
             scores, labels = scores.movedim(1, -1).flatten(0, -2), labels.flatten()
-        p = _MAKE[self.score_kind](scores.detach(), labels)
+        if weights is not None:
+            weights = weights.detach().flatten()
+        p = _MAKE[self.score_kind](scores.detach(), labels, weights=weights)
         if p.classes != self.classes:
             raise InputError(
                 f"CalibrationMetrics expects scores of {self.classes} classes, got {p.classes}."
@@ -87,10 +98,22 @@ class CalibrationMetrics(Metric):
         for name, table in added.items():
             setattr(self, name, getattr(self, name) + torch.as_tensor(table).to(self.device))
 
+    def _check_weights(self, labels: Tensor, weights: Tensor | None) -> None:
+        if (weights is not None) != self.weighted:
+            raise InputError(
+                "CalibrationMetrics takes weights in every update if weighted=True, else in none."
+            )
+        if weights is not None and weights.shape != labels.shape:
+            raise InputError(
+                f"CalibrationMetrics expects weights of the shape of the labels, "
+                f"{tuple(labels.shape)}, got {tuple(weights.shape)}."
+            )
+
     def compute(self) -> dict[str, Tensor]:
         """Return the metrics of everything that was added, by name."""
         sums: dict[str, Any] = {n: self._table(f"state_{n}") for n in CalibrationState.SUMS}
-        state = CalibrationState(self.bins, self.classes, int(self.ignored), **sums)
+        about = (self.bins, self.classes, int(self.ignored))
+        state = CalibrationState(*about, **sums, weighted=self.weighted)
         sources: dict[str, Any] = {"state": state, "classwise": state}
         if self.ranks:
             sketch = ConfidenceSketch(*map(self._table, _columns(ConfidenceSketch.empty())))
@@ -115,9 +138,16 @@ def _columns(sketch: ConfidenceSketch) -> dict[str, np.ndarray]:
     }
 
 
-def _checked_names(names: Sequence[str] | None) -> list[str]:
-    known = [n for n, m in METRICS.items() if m.kind == "classes" and set(m.source) <= _SOURCES]
+def _checked_names(names: Sequence[str] | None, weighted: bool) -> list[str]:
+    known = [
+        name
+        for name, metric in METRICS.items()
+        if metric.kind == "classes" and set(metric.source) <= _SOURCES
+    ]
+    known = [name for name in known if METRICS[name].weighted or not weighted]
     for name in names or ():
+        if name in METRICS and weighted and not METRICS[name].weighted:
+            raise InputError(f"CalibrationMetrics: '{name}' is not defined with sample weights.")
         if name not in known:
             raise InputError(
                 f"CalibrationMetrics does not know the metric '{name}'. Known: {', '.join(known)}."

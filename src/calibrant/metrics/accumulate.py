@@ -16,6 +16,7 @@ from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.claim_state import claim_state
 from calibrant.metrics.kernel_dispatch import (
     in_host_memory,
+    kernel_edges,
     kernels_for,
     plain,
     rows_per_task,
@@ -24,7 +25,7 @@ from calibrant.metrics.kernel_dispatch import (
 from calibrant.metrics.state import CalibrationState, times
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["accumulate", "accumulate_by", "check_counted", "edge_type", "kernel_edges"]
+__all__ = ["accumulate", "accumulate_by", "check_counted", "edge_type"]
 
 _CHUNK = 1 << 16  # Scores per chunk: half a megabyte in float64, small enough for L2.
 _SPARSE = 4  # From this many cells per value on, values are added one by one.
@@ -161,17 +162,6 @@ def _add_compiled(
     for part in spread(add, len(p), p.classes, cells):
         for name in () if alone else state.SUMS:
             getattr(state, name)[...] += getattr(part, name)
-
-
-def kernel_edges(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, float]:
-    """Return the edges, whether bins are closed at the right, and two shortcuts for the kernel.
-
-    Farther than the margin from a whole number, value · count gives the bin without a look at the
-    edges; up to the last number, a value is in the first bin.
-    """
-    edges, right = bins.edges(dtype).astype(np.float64), bins.closed == "right"
-    margin = 4 * bins.count * float(np.finfo(dtype).eps)
-    return plain(edges), right, margin, float(edges[1] if right else np.nextafter(edges[1], 0))
 
 
 def _tables(state: CalibrationState) -> tuple[tuple[np.ndarray, ...], ...]:

@@ -8,6 +8,7 @@ from calibrant.arguments import check_kind, check_whole
 from calibrant.arrays import to_numpy
 from calibrant.claims import Claims
 from calibrant.errors import unknown_name
+from calibrant.metrics.kernel_dispatch import claim_kernels
 from calibrant.predictions import Predictions
 
 __all__ = ["assign_blocks", "dependent_group", "hash_values"]
@@ -47,6 +48,10 @@ def assign_blocks(
     by = dependent_group(predictions, by)
     if by is None:
         # Cycling through blocks would put the copies of a periodic file into the same blocks.
+        if (module := claim_kernels(len(predictions))) is not None:
+            block = np.empty(len(predictions), np.int64)
+            module.place_rows(start, blocks, block)
+            return block
         row = np.arange(start, start + len(predictions))
         return np.where(row < blocks, row, _block(row, blocks))
     if by not in predictions.groups:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 
 from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins
+from calibrant.metrics.kernel_dispatch import claim_kernels, kernel_edges, plain
 from calibrant.metrics.state import CalibrationState, times
 
 __all__ = ["add_to", "claim_state", "tally"]
@@ -46,7 +48,10 @@ def claim_state(
         state = CalibrationState.empty(classes, bins, blocks=(lead,), **options)
     if state.weighted != claims.weighted:
         raise InputError("accumulate expects sample weights in all parts, or in none.")
-    for start in range(0, len(claims), _CHUNK):
+    module = None if known or claims.weighted else claim_kernels(len(claims))
+    if module is not None:
+        _add_compiled(state, claims, block, module)
+    for start in range(0, len(claims) if module is None else 0, _CHUNK):
         rows = slice(start, start + _CHUNK)
         where = None if block is None else block[rows]
         about = None if claims.about is None or not known else claims.about[rows]
@@ -55,6 +60,24 @@ def claim_state(
     n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
     state = replace(state, ignored=state.ignored + claims.ignored, n=n, correct=correct)
     return state.total() if block is None and into is None else state
+
+
+def _add_compiled(
+    state: CalibrationState, claims: Claims, block: np.ndarray | None, kernels: ModuleType
+) -> None:
+    """Add all claims to the sums of their blocks, in place, in one pass."""
+    where = np.zeros(len(claims), np.int64) if block is None else block
+    tally = np.zeros(state.top_count.shape, np.int64)
+    kernels.add_claims(
+        plain(claims.confidence),
+        plain(claims.correct, np.bool_),
+        plain(where, np.int64),
+        kernel_edges(state.bins, claims.confidence.dtype),
+        (tally, state.top_confidence, state.nll, state.brier),
+    )
+    right = tally >> kernels.RIGHT
+    state.top_correct[...] += right
+    state.top_count[...] += tally - (right << kernels.RIGHT)
 
 
 def _add(

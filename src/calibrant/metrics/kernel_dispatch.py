@@ -24,14 +24,25 @@ import numpy as np
 from calibrant.arrays import Array, is_tensor, to_numpy
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.metrics.bins import Bins
 from calibrant.predictions import Predictions
 
-__all__ = ["in_host_memory", "kernels", "kernels_for", "plain", "rows_per_task", "spread"]
+__all__ = [
+    "claim_kernels",
+    "in_host_memory",
+    "kernel_edges",
+    "kernels",
+    "kernels_for",
+    "plain",
+    "rows_per_task",
+    "spread",
+]
 
 Result = TypeVar("Result")
 
 _WORTH_LOADING = 1 << 23  # Scores; NumPy takes about 0.2 s for them.
 _WORTH_CALLING = 1 << 12  # Below, NumPy is done before the threads have started.
+_PER_CLAIM = 2  # NumPy needs for a claim about the time of so many scores.
 _PARTS = 32  # Tasks, so that threads end at about the same time,
 _SMALLEST, _LARGEST = 1 << 19, 1 << 22  # of that many scores: one half to a few milliseconds.
 
@@ -60,6 +71,13 @@ def kernels_for(predictions: Predictions) -> ModuleType | None:
     if not in_host_memory(predictions.scores):
         return None
     return kernels(len(predictions) * predictions.classes)
+
+
+def claim_kernels(rows: int) -> ModuleType | None:
+    """Return the compiled passes over claims if they pay off for that many rows, else None."""
+    if kernels(_PER_CLAIM * rows) is None:
+        return None
+    return import_module("calibrant.metrics.kernels.claims")
 
 
 def in_host_memory(array: Array) -> bool:
@@ -141,6 +159,17 @@ def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Resu
     if errors:
         raise errors[0]
     return [results[start] for start in starts]
+
+
+def kernel_edges(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, float]:
+    """Return the edges, whether bins are closed at the right, and two shortcuts for the kernel.
+
+    Farther than the margin from a whole number, value · count gives the bin without a look at the
+    edges; up to the last number, a value is in the first bin.
+    """
+    edges, right = bins.edges(dtype).astype(np.float64), bins.closed == "right"
+    margin = 4 * bins.count * float(np.finfo(dtype).eps)
+    return plain(edges), right, margin, float(edges[1] if right else np.nextafter(edges[1], 0))
 
 
 def plain(array: Array, dtype: type | None = None) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.confidences import Confidences, confidences
+from calibrant.metrics.kernel_dispatch import claim_kernels, plain
 from calibrant.metrics.state import times
 from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 from calibrant.predictions import Predictions
@@ -82,6 +83,11 @@ class ConfidenceSketch:
         if not 0 <= part.confidence.min() <= part.confidence.max() <= 1:
             raise InputError("ConfidenceSketch expects confidences from 0 to 1.")
         place, w = _bin(part.confidence), part.weights
+        if w is None and (module := claim_kernels(len(part))) is not None:
+            columns = (plain(part.confidence, np.float64), plain(part.correct, np.bool_))
+            where = plain(place, np.int64)
+            module.add_sketch(where, *columns, self.count, self.correct, self.confidence)
+            return
         self.count[:] += np.bincount(place, w, _BINS)
         right = None if w is None else w[part.correct]
         self.correct[:] += np.bincount(place[part.correct], right, _BINS)

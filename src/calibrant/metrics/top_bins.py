@@ -12,10 +12,17 @@ import numpy as np
 from calibrant.arrays import Array, as_array, to_numpy
 from calibrant.claims import Claims
 from calibrant.errors import InputError
-from calibrant.metrics.accumulate import accumulate_by, check_counted, edge_type, kernel_edges
+from calibrant.metrics.accumulate import accumulate_by, check_counted, edge_type
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.claim_state import claim_state
-from calibrant.metrics.kernel_dispatch import in_host_memory, kernels, kernels_for, plain, spread
+from calibrant.metrics.kernel_dispatch import (
+    in_host_memory,
+    kernel_edges,
+    kernels,
+    kernels_for,
+    plain,
+    spread,
+)
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 
@@ -49,18 +56,31 @@ class TopBins:
 
     @classmethod
     def from_logits(
-        cls, logits: Any, labels: Any, bins: int | Bins = 15, *, closed: Closed = "right"
+        cls,
+        logits: Any,
+        labels: Any,
+        bins: int | Bins = 15,
+        *,
+        closed: Closed = "right",
+        weights: Any = None,
     ) -> TopBins:
         """Create from what :meth:`calibrant.Predictions.from_logits` takes, with its checks."""
-        return _from_arrays(Predictions.from_logits, logits, labels, _as_bins(bins, closed))
+        make = Predictions.from_logits
+        return _from_arrays(make, logits, labels, _as_bins(bins, closed), weights)
 
     @classmethod
     def from_probabilities(
-        cls, probabilities: Any, labels: Any, bins: int | Bins = 15, *, closed: Closed = "right"
+        cls,
+        probabilities: Any,
+        labels: Any,
+        bins: int | Bins = 15,
+        *,
+        closed: Closed = "right",
+        weights: Any = None,
     ) -> TopBins:
         """Create from what :meth:`calibrant.Predictions.from_probabilities` takes."""
         make = Predictions.from_probabilities
-        return _from_arrays(make, probabilities, labels, _as_bins(bins, closed))
+        return _from_arrays(make, probabilities, labels, _as_bins(bins, closed), weights)
 
     @classmethod
     def empty(cls, bins: Bins) -> TopBins:
@@ -95,6 +115,8 @@ class TopBins:
             raise InputError(
                 f"States with different bins cannot be added: {self.bins} and {other.bins}."
             )
+        if self.weighted != other.weighted and self.n and other.n:
+            raise InputError("States with and without sample weights cannot be added.")
         sums = (mine + theirs for mine, theirs in zip(self.tables, other.tables, strict=True))
         return TopBins(self.bins, self.ignored + other.ignored, *sums)
 
@@ -140,13 +162,15 @@ def _is_float32(scores: Array) -> bool:
 
 
 def _from_arrays(
-    make: Callable[[Any, Any], Predictions], scores: Any, labels: Any, bins: Bins
+    make: Callable[..., Predictions], scores: Any, labels: Any, bins: Bins, weights: Any
 ) -> TopBins:
     """Check and sum in one pass if there is a kernel for it, else one after the other.
 
     The kernel knows only "surely valid". Doubtful input takes the slower path, where a closer
     look finds the wrong row and its error message, or that all is well.
     """
+    if weights is not None:
+        return top_bins(make(scores, labels, weights=weights), bins)
     scores, labels = as_array(scores), as_array(labels)
     if not _are_plain(scores, labels):
         return top_bins(make(scores, labels), bins)

@@ -27,6 +27,7 @@ __all__ = [
     "add_rows",
     "add_tops",
     "bin_at_edge",
+    "bin_of",
     "compiled",
     "exponential",
     "intrinsic",
@@ -222,7 +223,7 @@ def bin_at_edge(value, edges, right):
 
 
 @compiled
-def _bin(value, edges, right, margin):
+def bin_of(value, edges, right, margin):
     """Return the bin, but look at the edges only if value · bins is within margin of a whole."""
     bins = len(edges) - 1
     product = value * bins
@@ -307,7 +308,7 @@ def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
         g = _block(block, start + r)
         for k in range(len(tile)):
             p = tile[k, r] * scale[r]
-            b = _bin(p, edges, right, margin)
+            b = bin_of(p, edges, right, margin)
             count[g, k, b] += 1
             confidence[g, k, b] += p
 
@@ -328,7 +329,7 @@ def _add_wide_classes(row, scale, cut, tables):
     for k in range(len(row)):
         p = row[k] * scale
         if p > lowest:
-            b = _bin(p, edges, right, margin)
+            b = bin_of(p, edges, right, margin)
             count[k, b] += 1
             confidence[k, b] += p
 
@@ -382,7 +383,7 @@ def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_table
     """Add the rows of a (n, K) matrix to the tables of their blocks.
 
     ``block`` is empty if all rows belong to one; ``cut`` is edges, right and margin as
-    :func:`_bin` takes them, and the largest value of the first bin. The tables are the fields of
+    :func:`bin_of` takes them, and the largest value of the first bin. The tables are the fields of
     a state with one leading axis: ``scored`` is (nll, brier); ``top_tables`` is top_…, label_count
     and predicted_…, each flat; ``class_tables`` is class_…, of shape (blocks, K or 0, bins).
     ``low``, counts and sums of shape (blocks, K or 0), takes the first bins of long rows.
@@ -406,7 +407,7 @@ def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_table
                 cut, class_tables, low,
             )  # fmt: skip
         for r in range(rows):
-            where[r] = _bin(confidence[r], edges, right, margin)
+            where[r] = bin_of(confidence[r], edges, right, margin)
         likelihood = confidence if logits else chosen
         _add_scores(block, start, rows, likelihood, offset, squares, chosen, scored)
         _add_top(labels, block, start, rows, predicted, confidence, where, shape, top_tables)
@@ -414,7 +415,7 @@ def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_table
             if narrow:
                 _add_narrow_classes(block, start, rows, tile, scale, cut, class_tables)
             for r in range(rows):
-                g, b = _block(block, start + r), _bin(chosen[r], edges, right, margin)
+                g, b = _block(block, start + r), bin_of(chosen[r], edges, right, margin)
                 class_tables[2][g, labels[start + r], b] += 1
 
 
@@ -520,7 +521,7 @@ def add_tops(scores, labels, cut, logits, alone, count, confidence, correct):
         if not len(tile):
             _find_doubtful(scores, labels, start, rows, alone, top, given, place, doubtful)
         for r in range(rows):
-            b = _bin(given[r], edges, right, margin)
+            b = bin_of(given[r], edges, right, margin)
             count[b] += 1
             confidence[b] += given[r]
             correct[b] += place[r] == labels[start + r]

@@ -1,0 +1,114 @@
+"""The compiled passes over claims equal NumPy's: counts to the bit, sums to float64 rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from calibrant import Claims, audit
+from calibrant.auditing.groups import LabelSums
+from calibrant.metrics import Bins, CalibrationState, ConfidenceSketch, accumulate, assign_blocks
+from calibrant.metrics.confidences import confidences
+
+pytest.importorskip("numba")
+
+EDGES = [0.0, 1.0, 0.2, 0.4, 0.6, 0.8, 1 - 2**-24, 1 - 2**-53, 5e-324, 1e-200, -1e-7, 1 + 1e-7]
+
+
+def drawn(rows: int, dtype: type = np.float64, *, truth: bool = False) -> Claims:
+    """Claims of random confidences with all edges among them."""
+    random = np.random.default_rng(rows)
+    confidence = random.random(rows)
+    confidence[: len(EDGES)] = EDGES[:rows]
+    about = random.integers(0, 7, rows)
+    labels = np.where(random.random(rows) < confidence, about, (about + 1) % 9)
+    if truth:
+        return Claims.from_top_label(about, confidence.astype(dtype), labels)
+    return Claims.from_top_label(about, confidence.astype(dtype), correct=labels == about)
+
+
+def by_both(monkeypatch, work):
+    """What NumPy gives, and what the kernels give."""
+    monkeypatch.setenv("CALIBRANT_KERNELS", "numpy")
+    reference = work()
+    monkeypatch.setenv("CALIBRANT_KERNELS", "numba")
+    return reference, work()
+
+
+def assert_equal_states(reference: CalibrationState, ours: CalibrationState) -> None:
+    for name in CalibrationState.SUMS:
+        one, other = getattr(ours, name), getattr(reference, name)
+        assert (one.shape, one.dtype) == (other.shape, other.dtype), name
+        if one.dtype.kind == "i":
+            np.testing.assert_array_equal(one, other, err_msg=name)
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("closed", ["right", "left"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("rows", [0, 1, 13, 4097])
+def test_states(monkeypatch, rows, dtype, closed):
+    claims, bins = drawn(rows, dtype), Bins(5, closed)
+    assert_equal_states(*by_both(monkeypatch, lambda: accumulate(claims, bins)))
+    block = np.arange(rows) % 3
+    options = {"block": block, "blocks": 4}
+    assert_equal_states(*by_both(monkeypatch, lambda: accumulate(claims, bins, **options)))
+
+
+def test_a_certain_mistake_costs_infinitely_much(monkeypatch):
+    claims = Claims.from_top_label(None, [1.0, 0.5], correct=[False, True])
+    for state in by_both(monkeypatch, lambda: accumulate(claims)):
+        assert state.nll == np.inf
+
+
+def test_products_of_many_chances_do_not_underflow(monkeypatch):
+    claims = Claims.from_top_label(None, np.full(5000, 1e-9), correct=np.ones(5000, bool))
+    reference, ours = by_both(monkeypatch, lambda: accumulate(claims))
+    assert ours.nll == pytest.approx(reference.nll, rel=1e-12)
+    assert ours.nll == pytest.approx(5000 * 9 * np.log(10), rel=1e-12)
+
+
+@pytest.mark.parametrize("start", [0, 7, 10**12])
+@pytest.mark.parametrize("blocks", [1, 10, 1000])
+def test_blocks_of_rows(monkeypatch, start, blocks):
+    claims = drawn(3000)
+    work = lambda: assign_blocks(claims, None, blocks, start=start)  # noqa: E731
+    np.testing.assert_array_equal(*by_both(monkeypatch, work))
+
+
+def test_sketches(monkeypatch):
+    claims = drawn(5000)[:-1]
+    claims = claims[(claims.confidence >= 0) & (claims.confidence <= 1)]
+    reference, ours = by_both(monkeypatch, lambda: ConfidenceSketch.of(confidences(claims)))
+    np.testing.assert_array_equal(ours.count, reference.count)
+    np.testing.assert_array_equal(ours.correct, reference.correct)
+    np.testing.assert_allclose(ours.confidence, reference.confidence, rtol=1e-12)
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_sums_of_labels(monkeypatch, truth):
+    claims = drawn(5000, np.float32, truth=truth)
+    block = assign_blocks(claims, None, 50)
+
+    def work() -> CalibrationState:
+        sums = LabelSums(50)
+        for rows in (slice(0, 1), slice(1, 4000), slice(4000, None)):
+            sums.add(claims[rows], block[rows])
+        return sums.into(accumulate(claims, block=block, blocks=50))
+
+    assert_equal_states(*by_both(monkeypatch, work))
+
+
+@pytest.mark.parametrize("rows", [1, 99, 100, 101, 12_345])
+def test_an_audit_is_the_same(monkeypatch, rows):
+    claims = drawn(12_345, truth=True)[20:]  # Without a certain mistake.
+
+    def work() -> list[tuple[str, float, float | None]]:
+        found = audit(claims.chunks(rows) if rows > 1 else claims, bootstrap=50)
+        return [(m.name, m.value, m.low) for m in found.measures]
+
+    reference, ours = by_both(monkeypatch, work)
+    assert [m[0] for m in reference] == [m[0] for m in ours]
+    for (_, *one), (_, *other) in zip(ours, reference, strict=True):
+        assert one == pytest.approx(other, rel=1e-10, abs=1e-12, nan_ok=True)
