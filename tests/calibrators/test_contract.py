@@ -202,7 +202,7 @@ def test_order_of_examples_is_irrelevant(name):
 def test_chunks_make_no_difference(fitted, name, monkeypatch):
     new = tagged(n=101, seed=7)
     expected = fitted[name].transform(new).scores
-    monkeypatch.setattr("calibrant.calibrators.base._CHUNK", 50)
+    monkeypatch.setattr("calibrant.calibrators.transformation._CHUNK", 50)
     assert np.allclose(fitted[name].transform(new).scores, expected, rtol=1e-13, atol=0)
 
 

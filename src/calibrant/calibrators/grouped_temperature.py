@@ -11,10 +11,11 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import constant, namespace
-from calibrant.calibrators.base import ABOUT, Calibrator, Fit
+from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.moments import Moments, Sweep
 from calibrant.calibrators.newton import solve
 from calibrant.calibrators.temperature import best_temperature
+from calibrant.calibrators.transformation import ABOUT
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 

@@ -185,7 +185,7 @@ def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> No
     declared = {
         name
         for parent in kind.__mro__
-        if parent is not Calibrator
+        if parent not in Calibrator.__mro__
         for name in inspect.get_annotations(parent)
         if name.endswith("_")
     }
