@@ -8,7 +8,7 @@ import pytest
 from calibrant.calibrators import Identity
 from calibrant.metrics import Confidences
 from calibrant.predictions import Predictions
-from calibrant.tasks.predictor import ClassPredictor
+from calibrant.tasks.class_predictor import ClassPredictor
 from calibrant.tasks.scoring import Scored
 
 pytest.importorskip("starlette")

@@ -5,8 +5,8 @@ from tests.browser import served
 
 from calibrant.metrics import Confidences
 from calibrant.serving import app
+from calibrant.tasks.class_predictor import Ranked
 from calibrant.tasks.ner.predictor import Entity, Prediction, Token
-from calibrant.tasks.predictor import Ranked
 
 pytest.importorskip("uvicorn")
 

@@ -21,8 +21,9 @@ from calibrant.resumable import ResumableFile
 if TYPE_CHECKING:
     from calibrant.cli.predict_blocks import Lines
     from calibrant.cli.predict_input import Input, Row
+    from calibrant.tasks.class_predictor import Classification
     from calibrant.tasks.ner.found_entities import Entity, Prediction
-    from calibrant.tasks.predictor import Acceptance, Classification, Predictor
+    from calibrant.tasks.predictor import Acceptance, Predictor
     from calibrant.tasks.segmentation.predictor import Mask
 
 __all__ = [

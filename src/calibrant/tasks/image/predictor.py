@@ -11,10 +11,11 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 from calibrant.inputs import check_file, shortened
+from calibrant.tasks.class_predictor import ClassPredictor
 from calibrant.tasks.evidence import read_map
 from calibrant.tasks.image.framing import Framing, frame_of
 from calibrant.tasks.image.picture_files import in_channels, open_image, resized
-from calibrant.tasks.predictor import ClassPredictor, ModelPredictor
+from calibrant.tasks.predictor import ModelPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
 from calibrant.tasks.scoring import Scored, TorchScorer, in_place
 

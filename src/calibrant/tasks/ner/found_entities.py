@@ -11,8 +11,8 @@ import numpy as np
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.tags import TagSet
 from calibrant.predictions import Predictions
+from calibrant.tasks.class_predictor import Ranked
 from calibrant.tasks.language.words import Word
-from calibrant.tasks.predictor import Ranked
 
 __all__ = ["COLUMNS", "Alternatives", "Entity", "Prediction", "Rows", "TaggedWords", "Token"]
 

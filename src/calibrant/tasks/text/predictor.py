@@ -13,9 +13,9 @@ from calibrant.errors import InputError
 from calibrant.inputs import shortened
 from calibrant.metrics import Confidences
 from calibrant.predictions import Predictions
+from calibrant.tasks.class_predictor import ClassPredictor
 from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.evidence import read_map
-from calibrant.tasks.predictor import ClassPredictor
 from calibrant.tasks.run_files import check_labels, read_labels, read_max_length
 from calibrant.tasks.scoring import Scored, Scorer, TorchScorer
 from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, score_texts
