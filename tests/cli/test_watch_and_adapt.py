@@ -73,6 +73,35 @@ def test_watch_per_day_with_some_labels(folder, capsys):
     assert "assumed to be honest" in found["warnings"][0]
 
 
+def test_watch_takes_top_labels(folder, capsys):
+    """Files with a predicted label and its confidence: no F1, the same page."""
+    for name, seed, labelled in (("valid", 0, True), ("stream", 1, False)):
+        p = sample(1500, seed=seed)
+        shown, confidence = p.scores.argmax(1), p.probabilities().max(1)
+        rows = zip(shown, confidence, p.labels, strict=True)
+        lines = [f"{NAMES[k]},{c},{NAMES[y] if labelled else ''}" for k, c, y in rows]
+        (folder / f"{name}.csv").write_text("\n".join(["predicted,confidence,label", *lines]))
+    fit = f"fit {folder}/valid.csv --calibrator isotonic-top-label -o {folder}/top.json"
+    assert call(fit, capsys)[0] == 0
+    watch = f"watch {folder}/stream.csv --calibrator {folder}/top.json"
+    watch += f" --reference {folder}/valid.csv"
+    status, out, err = call(f"{watch} --report {folder}/top.html", capsys)
+    assert (status, err) == (0, "")
+    assert "F1" not in out
+    assert "of classes" in out
+    page = (folder / "top.html").read_text()
+    assert "Expected accuracy" in page
+    assert "nan" not in page.lower().replace("covariance", "")
+    found = json.loads(call(f"{watch} --json", capsys)[1])
+    truth = (sample(1500, seed=1).scores.argmax(1) == sample(1500, seed=1).labels).mean()
+    low, high = (found["total"]["expected_accuracy"][end] for end in ("low", "high"))
+    assert low < truth < high
+    assert found["total"]["expected_macro_f1"]["value"] is None
+    status, _, err = call(f"watch {folder}/stream.csv --reference {folder}/valid.npz", capsys)
+    assert status == 2
+    assert "both must be of one kind" in err
+
+
 def test_adapt_saves_an_ordinary_calibrator(folder, capsys):
     adapt = f"adapt {folder}/map.json --valid {folder}/valid.npz --unlabelled {folder}/new.npz"
     status, out, err = call(f"{adapt} -o {folder}/new.json", capsys)

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import InputError, audit
+from calibrant import InputError, Predictions, audit
+from calibrant.calibrators import Identity
 from calibrant.claims import Claims
 from calibrant.cli import main
 
@@ -31,10 +32,14 @@ def test_top_labels_where_all_classes_are_needed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     top = saved(tmp_path / "top.csv", TOP)
-    for words in ((), ("--reference", top)):
-        line = refusal(capsys, "watch", top, *words)
+    valid, fitted = tmp_path / "valid.npz", tmp_path / "map.json"
+    Predictions.from_logits([[1.0, 0.0], [0.0, 1.0]], [0, 1]).write(valid)
+    Identity().fit(Predictions.read(valid)).save(fitted)
+    for given, new in ((valid, top), (top, valid)):
+        words = ("--valid", given, "--unlabelled", new, "-o", tmp_path / "new.json")
+        line = refusal(capsys, "adapt", fitted, *words)
         assert "needs the scores of all classes, got top-label predictions" in line
-        assert line.endswith("audit, compare, fit, apply and guarantee take these.")
+        assert line.endswith("audit, compare, fit, apply, guarantee and watch take these.")
 
 
 def test_labels_of_another_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

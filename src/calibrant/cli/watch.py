@@ -22,6 +22,7 @@ from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
+    from calibrant.claims import Claims
     from calibrant.predictions import Predictions
     from calibrant.watching import Watch, WatchedChunk
 
@@ -139,7 +140,7 @@ def _inputs(args: argparse.Namespace) -> list[Path]:
     return [Path(name) for name in named if name is not None and Path(name).exists()]
 
 
-_Watched = tuple["Iterator[Predictions]", "Calibrator | None", "Predictions | None"]
+_Watched = tuple["Iterator[Any]", "Calibrator | None", "Predictions | Claims | None"]
 
 
 def _of_files(args: argparse.Namespace) -> _Watched:
@@ -148,7 +149,7 @@ def _of_files(args: argparse.Namespace) -> _Watched:
 
     fitted = None if args.calibrator is None else load_calibrator(args.calibrator)
     reference = None if args.reference is None else _reference(args)
-    stream = stream_unlabelled(expand(args.files), columns_from(args), args.kind)
+    stream = stream_unlabelled(expand(args.files), columns_from(args), args.kind, top_labels=True)
     return _with_progress(stream), fitted, reference
 
 
@@ -170,15 +171,14 @@ def _of_run(args: argparse.Namespace) -> _Watched:
     return _with_progress(stream), calibrator, valid
 
 
-def _reference(args: argparse.Namespace) -> Predictions:
+def _reference(args: argparse.Namespace) -> Predictions | Claims:
     """Read the reference; it need not have the other columns of the stream."""
-    from calibrant.files.reading import read, with_all_classes
+    from calibrant.files.reading import read
 
-    columns = replace(columns_from(args), groups=None)
-    return with_all_classes(read(args.reference, columns, args.kind), "watch")
+    return read(args.reference, replace(columns_from(args), groups=None), args.kind)
 
 
-def _with_progress(stream: Iterator[Predictions]) -> Iterator[Predictions]:
+def _with_progress(stream: Iterator[Any]) -> Iterator[Any]:
     from calibrant.progress import Progress
 
     with Progress(None, "rows") as progress:
@@ -212,14 +212,15 @@ def _columns(found: Watch) -> tuple[list[str], list[Any]]:
         ("chunk", lambda c: c.name, True),
         ("rows", lambda c: count(c.rows), True),
         ("expected accuracy", lambda c: _estimate(c.expected_accuracy), True),
-        ("macro F1", lambda c: _estimate(c.expected_macro_f1), True),
-        (
-            "entity F1",
-            lambda c: _estimate(c.expected_entity_f1),
-            any(not math.isnan(c.expected_entity_f1.value) for c in chunks),
+        *(
+            (head, cell, any(not math.isnan(getattr(c, name).value) for c in chunks))
+            for name, head, cell in (
+                ("expected_macro_f1", "macro F1", lambda c: _estimate(c.expected_macro_f1)),
+                ("expected_entity_f1", "entity F1", lambda c: _estimate(c.expected_entity_f1)),
+            )
         ),
         ("drift", lambda c: percent(c.confidence_drift), bool(found.reference)),
-        ("of classes", lambda c: percent(c.class_drift), bool(found.reference)),
+        ("of classes", lambda c: percent(c.class_drift), not math.isnan(found.total.class_drift)),
         ("labels", lambda c: count(c.labelled), bool(found.total.labelled)),
         ("right", lambda c: percent(c.labelled_accuracy), bool(found.total.labelled)),
         ("accuracy so far", lambda c: _estimate(c.accuracy), bool(found.total.labelled)),

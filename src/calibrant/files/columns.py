@@ -211,8 +211,7 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
             _require(source, name)
     if not labelled:
         predicted = columns.predicted or _first(source, (*_PREDICTED, *_LABEL))
-        read = () if predicted is None else (predicted,)
-        return Layout("top-label", (confidence,), confidence, read, None, False, (), predicted)
+        return _of_top_labels(source, columns, confidence, confidence, predicted, None)
     truth = columns.label or _first(source, _OTHER_LABEL)
     predicted = columns.predicted or _first(source, _PREDICTED)
     if predicted is None and truth is not None:  # A pipeline calls its prediction "label".
@@ -227,6 +226,17 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
             "says which predictions are right (--correct-column)."
         )
     label = truth if truth is not None and predicted is not None else correct or confidence
+    return _of_top_labels(source, columns, confidence, label, predicted, correct)
+
+
+def _of_top_labels(
+    source: Source,
+    columns: Columns,
+    confidence: str,
+    label: str,
+    predicted: str | None,
+    correct: str | None,
+) -> Layout:
     own = tuple(name for name in (predicted, correct) if name is not None)
     signals = _find_signals(source, columns)
     weights = _find_weights(source, columns, label)

@@ -81,9 +81,14 @@ def with_all_classes(found: Predictions | Claims, who: str) -> Predictions:
     """Return what was read if it has the scores of all classes, which ``who`` needs."""
     if isinstance(found, Predictions):
         return found
-    raise InputError(
-        f"{who} needs the scores of all classes, got {found.kind} predictions with one confidence "
-        "each; audit, compare, fit, apply and guarantee take these."
+    raise one_confidence(who, found.kind)
+
+
+def one_confidence(who: str, kind: str) -> InputError:
+    """Return the error of ``who`` needs the scores of all classes and got one confidence each."""
+    return InputError(
+        f"{who} needs the scores of all classes, got {kind} predictions with one confidence each; "
+        "audit, compare, fit, apply, guarantee and watch take these."
     )
 
 

@@ -52,7 +52,9 @@ def _diagrams(found: Watch) -> Markup:
     seen = [chunk.labelled_accuracy for chunk in chunks]
     accuracy = [chunk.expected_accuracy for chunk in chunks]
     figures = [_figure(stream_chart(names, accuracy, reference=reference, seen=seen), "Accuracy")]
-    scores = [("Expected macro F1", [c.expected_macro_f1 for c in chunks], math.nan)]
+    scores = []
+    if not math.isnan(found.total.expected_macro_f1.value):
+        scores.append(("Expected macro F1", [c.expected_macro_f1 for c in chunks], math.nan))
     if found.reference.get("entity_f1", math.nan) == found.reference.get("entity_f1"):
         entity = float(found.reference["entity_f1"])
         scores.append(("Expected entity F1", [c.expected_entity_f1 for c in chunks], entity))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files import LABELLED
+from calibrant.files.format import joined
 from calibrant.predictions import Predictions
 from calibrant.watching.reference import unit_starts
 
@@ -17,8 +20,11 @@ __all__ = ["Pieces", "labelled_rows", "unit_column", "unlabelled"]
 _MOST_ROWS = 1 << 16  # Of a piece.
 _UNITS = ("sentence", "image")
 
+Examples: TypeAlias = Predictions | Claims
+_Same = TypeVar("_Same", Predictions, Claims)
 
-def unlabelled(predictions: Predictions) -> Predictions:
+
+def unlabelled(predictions: _Same) -> _Same:
     """Return the same predictions without their labels.
 
     >>> p = Predictions.from_logits([[1.0, 0.0]], [0])
@@ -29,7 +35,7 @@ def unlabelled(predictions: Predictions) -> Predictions:
     return replace(predictions, groups={**predictions.groups, LABELLED: nothing})
 
 
-def labelled_rows(predictions: Predictions) -> np.ndarray:
+def labelled_rows(predictions: Examples) -> np.ndarray:
     """Return which rows have a label that means something."""
     column = predictions.groups.get(LABELLED)
     if column is None:
@@ -46,12 +52,12 @@ class Pieces:
 
     def __init__(
         self,
-        source: Predictions | Iterable[Predictions],
+        source: Examples | Iterable[Examples],
         rows: int,
         per: str | None,
         by: str | None,
     ) -> None:
-        self.source = [source] if isinstance(source, Predictions) else source
+        self.source = [source] if isinstance(source, (Predictions, Claims)) else source
         self.rows, self.per, self.wanted = int(rows), per, by
         self.by: str | None = None
         self.ignored = 0
@@ -63,24 +69,24 @@ class Pieces:
             self.ignored
         )
 
-    def __iter__(self) -> Iterator[tuple[str, Predictions]]:
+    def __iter__(self) -> Iterator[tuple[str, Examples]]:
         named = self._by_value() if self.per is not None else self._by_rows()
         for name, piece in named:
             for start in range(0, len(piece), self._size(piece)):
                 yield name, piece[start : start + self._size(piece)]
 
-    def _size(self, piece: Predictions) -> int:
+    def _size(self, piece: Examples) -> int:
         """Return how many rows may be taken at once; units must not be cut."""
         return _MOST_ROWS if self.by is None else max(len(piece), 1)
 
-    def _whole_units(self) -> Iterator[Predictions]:
+    def _whole_units(self) -> Iterator[Examples]:
         """Yield the stream in parts that end where a unit ends."""
-        waiting: list[Predictions] = []
-        first: Predictions | None = None
+        waiting: list[Examples] = []
+        first: Examples | None = None
         for part in self.source:
-            if not isinstance(part, Predictions):
+            if not isinstance(part, (Predictions, Claims)):
                 raise InputError(
-                    f"watch expects a stream of Predictions, got {type(part).__name__}."
+                    f"watch expects a stream of Predictions or Claims, got {type(part).__name__}."
                 )
             self.ignored += part.ignored
             if first is None:
@@ -97,21 +103,21 @@ class Pieces:
             last = int(unit_starts(part, self.by)[-1])
             column = part.groups[self.by]
             if waiting and column[0] != waiting[-1].groups[self.by][-1]:
-                yield Predictions.concatenate(waiting)
+                yield joined(waiting)
                 waiting = []
             if last:
-                yield Predictions.concatenate([*waiting, part[:last]])
+                yield joined([*waiting, part[:last]])
                 waiting = []
             waiting.append(part[last:])
         if waiting:
-            yield Predictions.concatenate(waiting)
+            yield joined(waiting)
 
-    def _check_per(self, part: Predictions) -> None:
+    def _check_per(self, part: Examples) -> None:
         if self.per is not None and self.per not in part.groups:
             known = ", ".join(part.groups) or "none"
             raise InputError(f"There is no column '{self.per}' to group by; columns: {known}.")
 
-    def _by_rows(self) -> Iterator[tuple[str, Predictions]]:
+    def _by_rows(self) -> Iterator[tuple[str, Examples]]:
         number, filled = 1, 0
         for part in self._whole_units():
             ends = np.r_[unit_starts(part, self.by)[1:], len(part)]
@@ -123,7 +129,7 @@ class Pieces:
                 if filled >= self.rows:
                     number, filled = number + 1, 0
 
-    def _by_value(self) -> Iterator[tuple[str, Predictions]]:
+    def _by_value(self) -> Iterator[tuple[str, Examples]]:
         for part in self._whole_units():
             column = _period(part.groups[str(self.per)])
             starts = np.flatnonzero(np.r_[True, column[1:] != column[:-1]])
@@ -154,7 +160,7 @@ def _is_time(text: str) -> bool:
     return len(text) > 10 and text[4:5] == "-" and text[7:8] == "-"
 
 
-def unit_column(part: Predictions, wanted: str | None) -> str | None:
+def unit_column(part: Examples, wanted: str | None) -> str | None:
     """Return the column of dependent rows; "auto" is sentence or image, if there is one."""
     if wanted != "auto":
         if wanted is not None and wanted not in part.groups:
@@ -164,8 +170,13 @@ def unit_column(part: Predictions, wanted: str | None) -> str | None:
     return next((name for name in _UNITS if name in part.groups), None)
 
 
-def _check_same(first: Predictions, part: Predictions) -> None:
-    for what in ("classes", "names"):
+def _check_same(first: Examples, part: Examples) -> None:
+    if isinstance(part, Claims) and part.kind != "top-label":
+        raise InputError(f"watch takes claims of top labels, got {part.kind} ones.")
+    if type(first) is not type(part):
+        raise InputError("The parts of a stream must have one kind of scores, got several.")
+    # Claims name the labels that occur.
+    for what in ("classes", "names") if isinstance(part, Predictions) else ():
         if getattr(first, what) != getattr(part, what):
             raise InputError(
                 f"The parts of a stream must have the same {what}, got {getattr(first, what)} and "

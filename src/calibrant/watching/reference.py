@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator
+from calibrant.claims import Claims
 from calibrant.comparison import EntityMap
 from calibrant.comparison.entity_map import new_entity_words
 from calibrant.errors import InputError
@@ -17,6 +18,7 @@ from calibrant.metrics.tag_f1 import entity_counts
 from calibrant.metrics.tags import BEGIN, SINGLE, TagSet, is_bio
 from calibrant.predictions import Predictions
 from calibrant.watching.drift_test import log_odds_place
+from calibrant.watching.shown_classes import shown_classes, shown_names
 
 __all__ = [
     "PLACES", "EntityReference", "Reference", "atc_threshold", "drawn_rows", "gap_spread",
@@ -72,14 +74,16 @@ class Reference:
 
     @classmethod
     def of(
-        cls, raw: Predictions, calibrator: Calibrator | None, by: str | None, seed: int
+        cls, raw: Predictions | Claims, calibrator: Calibrator | None, by: str | None, seed: int
     ) -> Reference:
         """Return the numbers of labelled predictions, under the calibrator of the stream."""
         if not len(raw):
             raise InputError("The reference has no labelled rows.")
         honest = raw if calibrator is None else calibrator.transform(raw)
         confidence, _, correct = top_label(honest)
-        given, predicted, _ = top_label(raw)
+        given = top_label(raw)[0]
+        names = shown_names(raw)
+        predicted, classes = shown_classes(raw, names)
         starts = unit_starts(raw, by)
         variance, inflation = gap_spread(confidence, correct, starts)
         place = log_odds_place(given)
@@ -91,9 +95,9 @@ class Reference:
             variance,
             inflation,
             atc_threshold(confidence, correct),
-            raw.names,
+            names,
             np.bincount(place, minlength=PLACES),
-            np.bincount(predicted, minlength=raw.classes),
+            np.bincount(predicted, minlength=classes),
             log_odds_place(unit_means(given, starts)),
             predicted[drawn],
             _entities(raw, honest, calibrator),
@@ -108,7 +112,7 @@ class Reference:
 
     def class_drift(self, shown: np.ndarray) -> float:
         """Return the distance between the predicted classes of a chunk and of the reference."""
-        return _distance(shown, self.shown)
+        return _distance(shown, self.shown) if self.label_names else math.nan
 
 
 def _distance(these: np.ndarray, those: np.ndarray) -> float:
@@ -118,7 +122,7 @@ def _distance(these: np.ndarray, those: np.ndarray) -> float:
     return float(np.abs(these / these.sum() - those / those.sum()).sum() / 2)
 
 
-def unit_starts(predictions: Predictions, by: str | None) -> np.ndarray:
+def unit_starts(predictions: Predictions | Claims, by: str | None) -> np.ndarray:
     """Return the first row of each unit: of each run of equal values of ``by``, or of each row."""
     n = len(predictions)
     if by is None or not n:
@@ -174,9 +178,9 @@ def opening_mass(probabilities: np.ndarray, tags: TagSet) -> np.ndarray:
 
 
 def _entities(
-    raw: Predictions, honest: Predictions, calibrator: Calibrator | None
+    raw: Predictions | Claims, honest: Predictions | Claims, calibrator: Calibrator | None
 ) -> EntityReference | None:
-    if not is_bio(raw.label_names):
+    if isinstance(raw, Claims) or isinstance(honest, Claims) or not is_bio(raw.label_names):
         return None
     tags = TagSet.of(raw.label_names)
     words = raw if calibrator is None else new_entity_words(calibrator, raw)

@@ -9,10 +9,11 @@ import numpy as np
 
 from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
+from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
 from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
-from calibrant.watching.pieces import Pieces
+from calibrant.watching.pieces import Examples, Pieces
 from calibrant.watching.record import Watch
 from calibrant.watching.summary import ESTIMATORS, Summary
 from calibrant.watching.watcher import Watcher
@@ -22,9 +23,9 @@ __all__ = ["ESTIMATORS", "watch"]
 
 @renamed_arguments(by="keep_together")
 def watch(
-    source: Predictions | Iterable[Predictions],
+    source: Examples | Iterable[Examples],
     *,
-    reference: Predictions | None = None,
+    reference: Examples | None = None,
     calibrator: Calibrator | None = None,
     chunk: int = 1000,
     per: str | None = None,
@@ -36,7 +37,8 @@ def watch(
 ) -> Watch:
     """Estimate accuracy and F1 of an unlabelled stream, and watch it for drift.
 
-    ``source`` is predictions, or an iterator of them in the order of time. Labels are not looked
+    ``source`` is predictions, or an iterator of them in the order of time; or claims of top labels
+    (:meth:`calibrant.Claims.from_top_label`), whose F1 stays unknown. Labels are not looked
     at where a group ``labelled`` is false (:func:`calibrant.files.stream_unlabelled` makes it).
     ``calibrator`` makes the confidences honest; ``reference`` is labelled predictions of the same
     model before the calibrator, for example those that the calibrator was fitted on.
@@ -105,9 +107,9 @@ def _check(
     false_alarms: float,
 ) -> None:
     if not isinstance(source, Iterable) or isinstance(source, (str, np.ndarray)):
-        check_kind("watch", source, Predictions)
+        check_kind("watch", source, Predictions, Claims)
     if reference is not None:
-        check_kind("watch(reference=…)", reference, Predictions)
+        check_kind("watch(reference=…)", reference, Predictions, Claims)
         check_unweighted("watch", reference, "it compares rows of two samples")
     if calibrator is not None:
         check_kind("watch(calibrator=…)", calibrator, Calibrator)

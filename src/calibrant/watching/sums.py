@@ -51,7 +51,7 @@ class ChunkSums:
     predicted: np.ndarray
     found: np.ndarray
     found_squares: np.ndarray
-    mass: np.ndarray
+    mass: np.ndarray | float
     pairs: np.ndarray | float
     found_pairs: np.ndarray | float
     shown: np.ndarray
@@ -69,26 +69,37 @@ class ChunkSums:
 
 
 def row_sums(
-    probabilities: np.ndarray, predicted: np.ndarray, confidence: np.ndarray
+    probabilities: np.ndarray | None,
+    predicted: np.ndarray,
+    confidence: np.ndarray,
+    classes: int | None = None,
 ) -> dict[str, Any]:
     """Return the sums over the rows of honest probabilities (n, K), by name.
 
-    ``predicted`` is the class that the model gives as its answer, and ``confidence`` its p.
+    ``predicted`` is the class that the model gives as its answer, and ``confidence`` its p. Where
+    only the confidence is known, ``classes`` says how many there are, and there are no sums of the
+    probabilities of others: F1 stays unknown.
     """
-    n, classes = probabilities.shape
+    n = len(confidence)
+    if probabilities is not None:
+        classes = probabilities.shape[1]
     c = np.clip(confidence, 0.0, 1.0)
     sums: dict[str, Any] = {
         "claimed": float(c.sum()),
         "variance": float((c * (1 - c)).sum()),
         "skew": float((c * (1 - c) * (1 - 2 * c)).sum()),
-        "predicted": np.bincount(predicted, minlength=classes),
-        "found": np.bincount(predicted, c, minlength=classes),
-        "found_squares": np.bincount(predicted, c**2, minlength=classes),
-        "mass": probabilities.sum(axis=0),
+        "predicted": np.bincount(predicted, minlength=classes or 0),
+        "found": np.bincount(predicted, c, minlength=classes or 0),
+        "found_squares": np.bincount(predicted, c**2, minlength=classes or 0),
+        "mass": math.nan,
         "pairs": math.nan,
         "found_pairs": math.nan,
     }
-    if classes <= MOST_CLASSES:
+    if probabilities is None:
+        return sums
+    sums["mass"] = probabilities.sum(axis=0)
+    if probabilities.shape[1] <= MOST_CLASSES:
+        classes = probabilities.shape[1]
         chosen = np.zeros((n, classes))
         chosen[np.arange(n), predicted] = c
         sums |= {"pairs": probabilities.T @ probabilities, "found_pairs": chosen.T @ probabilities}
@@ -142,6 +153,8 @@ def expected_macro_f1(sums: ChunkSums, level: float, inflation: float = 1.0) -> 
     >>> round(expected_macro_f1(sums, 0.95).value, 4)  # (1.6 / 2.2 + 1.2 / 1.8) / 2
     0.697
     """
+    if not isinstance(sums.mass, np.ndarray):
+        return Estimate(math.nan)
     both = sums.predicted + sums.mass
     counted = (sums.predicted > 0) | (sums.mass >= 0.5)
     if not counted.any():

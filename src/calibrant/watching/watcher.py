@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from calibrant.arrays import to_numpy
 from calibrant.calibrators import Calibrator
+from calibrant.claims import Claims
 from calibrant.comparison.entity_map import entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
@@ -18,7 +20,7 @@ from calibrant.predictions import Predictions
 from calibrant.watching.betting import AccuracyBounds, HonestyTest
 from calibrant.watching.drift_test import DriftTest, log_odds_place
 from calibrant.watching.pieces import labelled_rows
-from calibrant.watching.record import TESTS, Alarm, WatchedChunk
+from calibrant.watching.record import Alarm, WatchedChunk
 from calibrant.watching.reference import (
     PLACES,
     EntityReference,
@@ -28,6 +30,7 @@ from calibrant.watching.reference import (
     unit_means,
     unit_starts,
 )
+from calibrant.watching.shown_classes import check_alike, possible_tests, shown_classes, shown_names
 from calibrant.watching.summary import Summary
 from calibrant.watching.sums import ChunkSums, Estimate, row_sums
 
@@ -52,7 +55,7 @@ class Watcher:
     def __init__(
         self,
         calibrator: Calibrator | None,
-        reference: Predictions | None,
+        reference: Predictions | Claims | None,
         summary: Summary,
         false_alarms: float,
         seed: int,
@@ -60,7 +63,7 @@ class Watcher:
         self.calibrator, self.given, self.summary = calibrator, reference, summary
         self.seed, self.random = seed, np.random.default_rng(seed + 1)
         # Known before the first row: the tests share the rate of false alarms.
-        self.tests = ("honesty",) if reference is None else tuple(TESTS)
+        self.tests = possible_tests(reference)
         self.limit = math.log(len(self.tests) / false_alarms)
         self.rows = self.labelled = 0
         self.total: ChunkSums | None = None
@@ -70,7 +73,7 @@ class Watcher:
         self.bounds, self.honesty = AccuracyBounds(summary.level), HonestyTest()
         self.drifts: dict[str, DriftTest] = {}
 
-    def add(self, name: str, piece: Predictions, by: str | None) -> None:
+    def add(self, name: str, piece: Predictions | Claims, by: str | None) -> None:
         """Take whole units of the chunk ``name``."""
         if not self.rows:
             self._begin(piece, by)
@@ -133,21 +136,28 @@ class Watcher:
                 "values, such as the day, or by rows (--chunk)."
             )
 
-    def _begin(self, piece: Predictions, by: str | None) -> None:
+    def _begin(self, piece: Predictions | Claims, by: str | None) -> None:
         reference = None if self.given is None else self._reference(self.given, piece, by)
-        self.summary = replace(self.summary, reference=reference, names=piece.names)
-        if reference is not None:
-            self.drifts = {
-                "confidences": DriftTest(PLACES, self.seed + 2),
-                "classes": DriftTest(piece.classes, self.seed + 3),
-            }
-            self.drifts["confidences"].learn(reference.unit_places)
+        names = shown_names(piece) if reference is None else reference.label_names
+        self.summary = replace(self.summary, reference=reference, names=names)
+        if reference is None:
+            return
+        self.drifts = {"confidences": DriftTest(PLACES, self.seed + 2)}
+        self.drifts["confidences"].learn(reference.unit_places)
+        if "classes" in self.tests:
+            self.drifts["classes"] = DriftTest(len(reference.shown), self.seed + 3)
             self.drifts["classes"].learn(reference.unit_classes)
 
-    def _reference(self, given: Predictions, piece: Predictions, by: str | None) -> Reference:
+    def _reference(
+        self, given: Predictions | Claims, piece: Predictions | Claims, by: str | None
+    ) -> Reference:
         given = given.numpy()
         given = given[labelled_rows(given)]
-        if (given.classes, given.names) != (piece.classes, piece.names):
+        check_alike(given, piece)
+        if isinstance(piece, Predictions) and (given.classes, given.names) != (
+            piece.classes,
+            piece.names,
+        ):
             raise InputError(
                 f"The reference has {given.classes} classes ({', '.join(given.names[:3])}, …), the "
                 f"stream {piece.classes} ({', '.join(piece.names[:3])}, …); they must be the same."
@@ -159,24 +169,28 @@ class Watcher:
             )
         return Reference.of(given, self.calibrator, by, self.seed)
 
-    def _sums(self, piece: Predictions, honest: Predictions, starts: np.ndarray) -> ChunkSums:
+    def _sums(self, piece: Any, honest: Any, starts: np.ndarray) -> ChunkSums:
         """Return the sums of a piece, and let the bettors see it."""
-        probabilities = np.asarray(to_numpy(honest.probabilities()), np.float64)
-        confidence, predicted, correct = top_label(honest)
-        given, shown, _ = top_label(piece)
+        probabilities = None
+        if isinstance(honest, Predictions):
+            probabilities = np.asarray(to_numpy(honest.probabilities()), np.float64)
+        confidence, _, correct = top_label(honest)
+        predicted, _ = shown_classes(honest, self.summary.names)
+        given = top_label(piece)[0]
+        shown, classes = shown_classes(piece, self.summary.names)
         known, reference = labelled_rows(piece), self.summary.reference
         self._test_drift(given, shown, starts)
         self._take_labels(confidence, correct, known, starts)
         sums = ChunkSums(
             n=len(piece),
             above=0 if reference is None else int((confidence >= reference.threshold).sum()),
-            shown=np.bincount(shown, minlength=piece.classes),
+            shown=np.bincount(shown, minlength=classes),
             places=np.bincount(log_odds_place(given), minlength=PLACES),
             labelled=int(known.sum()),
             right=int(correct[known].sum()),
-            **row_sums(probabilities, predicted, confidence),
+            **row_sums(probabilities, predicted, confidence, classes),
         )
-        if reference is not None and reference.entities is not None:
+        if probabilities is not None and reference is not None and reference.entities is not None:
             words = piece if self.calibrator is None else entity_words(self.calibrator, piece)
             sums = _with_entities(sums, words, predicted, probabilities, reference.entities)
         return sums
@@ -184,6 +198,7 @@ class Watcher:
     def _test_drift(self, given: np.ndarray, shown: np.ndarray, starts: np.ndarray) -> None:
         if self.drifts:
             self.drifts["confidences"].add(log_odds_place(unit_means(given, starts)))
+        if "classes" in self.drifts:
             self.drifts["classes"].add(shown[drawn_rows(starts, len(shown), self.random)])
 
     def _take_labels(
