@@ -5,7 +5,8 @@
 All methods at width 128; the paper's methods less the baseline, each seed's mean over the widths,
 ± half of a 95 % t-interval over seeds; quirks, λ and noises less the same method without; the depth
 of the head; the default recipe against the best of the paper's rows; the shifted test sets of
-CoNLL-2003; whole entities; CIFAR-10; networks on corrupted images; masks; texts.
+CoNLL-2003; whole entities; CIFAR-10; Tiny-ImageNet; networks on corrupted images; masks; CamVid;
+texts. Files of records that are not there yet are left out.
 """
 
 import json
@@ -16,8 +17,9 @@ from statistics import mean, median, stdev
 
 from scipy import stats
 
+from calibrant.experiments.recipe import Recipe
 from calibrant.metrics.table import with_new_names
-from reproduction.printed import paper_value
+from reproduction.printed import image_value, paper_value
 
 RESULTS = Path(__file__).parent / "results"
 CORPORA = ("conll2003", "ncbi-disease", "wikiann-en", "gum", "wnut17")
@@ -357,28 +359,108 @@ def half(values):
     return stats.t.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
 
 
-def percent(values):
+def percent(values, digits=1):
     """Mean ± half of an interval over seeds, in per cent."""
-    shown = f"{100 * mean(values):.1f}"
-    return f"{shown} ± {100 * half(values):.1f}" if len(values) > 1 else f"{shown} (1)"
+    shown = f"{100 * mean(values):.{digits}f}"
+    return f"{shown} ± {100 * half(values):.{digits}f}" if len(values) > 1 else f"{shown} (1)"
+
+
+IMAGE_METRICS = ("error_rate", "ece", "mce", "adaptive_ece", "classwise_ece")
 
 
 def cifar10():
-    metrics = ("error_rate", "ece", "mce", "adaptive_ece", "classwise_ece")
-    print(f"\nCIFAR-10: {', '.join(metrics)}, ECE with temperature, chosen, in %; NLL")
-    for files in (("cifar10-30-epochs",), ("cifar10-meta", "cifar10-mbls")):
+    files = ("cifar10-30-epochs",), ("cifar10-meta", "cifar10-mbls"), ("cifar10-again",)
+    image_table("CIFAR-10", files)
+
+
+def tiny_imagenet():
+    files = ("tiny-imagenet",), ("tiny-imagenet-resnet50",)
+    image_table("Tiny-ImageNet", files)
+    many_classes(*(file for group in files for file in group))
+
+
+def image_table(title, groups):
+    """All methods of each setting, the papers' numbers, and the differences with their tests."""
+    print(
+        f"\n{title}: {', '.join(IMAGE_METRICS)}, ECE with temperature, chosen, in %; NLL; "
+        "error and ECE as printed"
+    )
+    for files in groups:
         found = defaultdict(list)
-        for record in records(*files):
-            recipe = record["recipe"]
-            setting = f"{recipe['model']}, {recipe['epochs']} epochs at {recipe['learning_rate']}"
-            found[setting, name(recipe)].append(record)
+        for record in existing(*files):
+            found[setting_of(record["recipe"]), name(record["recipe"])].append(record)
         for (setting, method), runs in sorted(found.items()):
-            shown = [percent([value(r, m) for r in runs]) for m in metrics]
+            digits = [2 if m == "classwise_ece" else 1 for m in IMAGE_METRICS]
+            shown = [
+                percent([value(r, m) for r in runs], d)
+                for m, d in zip(IMAGE_METRICS, digits, strict=True)
+            ]
             for map_ in ("temperature", "auto"):
                 scaled = [value(r, "ece", map_) for r in runs if map_ in r["results"]]
                 shown.append(percent(scaled) if scaled else "–")
-            shown.append(f"{mean(value(r, 'nll') for r in runs):.3f}")
-            print(f"{setting:28}{method:55}" + " | ".join(shown))
+            shown += [f"{mean(value(r, 'nll') for r in runs):.3f}", printed(runs[0]["recipe"])]
+            print(f"{setting:40}{method:55}" + " | ".join(shown))
+        for setting in sorted({setting for setting, _ in found}):
+            here = {m: runs for (s, m), runs in found.items() if s == setting}
+            less_cross_entropy(setting, here)
+
+
+def existing(*names):
+    """Records of the files that are there."""
+    return records(*(n for n in names if (RESULTS / f"{n}.jsonl").exists()))
+
+
+def setting_of(recipe):
+    return f"{recipe['model']}, {recipe['epochs']} epochs at {recipe['learning_rate']}"
+
+
+def printed(recipe):
+    """Error and ECE of a paper for the same network and method, in per cent."""
+    whole = Recipe.from_dict(recipe)
+    values = [image_value(whole, metric) for metric in ("error_rate", "ece")]
+    return ", ".join("–" if v is None else f"{100 * v:.1f}" for v in values)
+
+
+def less_cross_entropy(setting, found):
+    """Differences to cross-entropy, paired by seed, one family of tests per metric."""
+    base = {run["recipe"]["seed"]: run for run in found.get("cross_entropy", ())}
+    columns = (
+        ("error_rate", "identity"), ("ece", "identity"), ("ece", "temperature"), ("ece", "auto"),
+        ("nll", "auto"),
+    )  # fmt: skip
+    for metric, map_ in columns:
+        less = defaultdict(list)
+        for method, runs in found.items():
+            for run in runs:
+                other = base.get(run["recipe"]["seed"], run)
+                if other is not run and all(map_ in r["results"] for r in (run, other)):
+                    difference = value(run, metric, map_) - value(other, metric, map_)
+                    less["", method].append((1 if metric == "nll" else 100) * difference)
+        several = {key: values for key, values in less.items() if len(values) > 1}
+        if several:
+            title = f"{setting}, {metric} {map_}, less cross-entropy"
+            print_family(title, several)
+
+
+def many_classes(*names):
+    """Calibrators for many classes: accuracy, ECE and classwise ECE in %, NLL, of each method."""
+    print("\nMany classes, by calibrator: accuracy, ECE, classwise ECE in %; NLL")
+    found = defaultdict(list)
+    for record in existing(*names):
+        for map_ in record["results"]:
+            found[setting_of(record["recipe"]), name(record["recipe"]), map_].append(record)
+    for (setting, method, map_), runs in found.items():
+        shown = [
+            percent([value(r, metric, map_) for r in runs], digits)
+            for metric, digits in (("accuracy", 1), ("ece", 1), ("classwise_ece", 3))
+        ]
+        shown.append(f"{mean(value(r, 'nll', map_) for r in runs):.3f}")
+        print(f"{setting:40}{method:55}{map_:20}" + " | ".join(shown))
+    best = Counter()
+    for record in existing(*names):
+        nll = {map_: value(record, "nll", map_) for map_ in record["results"]}
+        best[min(nll, key=nll.get)] += 1
+    print("lowest NLL, runs:", dict(best))
 
 
 def architectures():
@@ -424,6 +506,39 @@ def masks():
         print(f"{method:50}" + "  ".join(shown))
 
 
+def camvid():
+    """Photographs: every network, method and calibrator; corrupted ones; classes."""
+    print(
+        "\nCamVid: accuracy, mean IoU; ECE of all, inside, borders, median image, in %; NLL; "
+        "ECE of corrupted photographs"
+    )
+    found = defaultdict(list)
+    for record in existing("camvid"):
+        for map_ in record["results"]:
+            found[setting_of(record["recipe"]), name(record["recipe"]), map_].append(record)
+    metrics = ("accuracy", "mean_iou", "ece", "inside_ece", "border_ece", "image_ece_median")
+    for (setting, method, map_), runs in found.items():
+        shown = [percent([value(r, metric, map_) for r in runs]) for metric in metrics]
+        shown.append(f"{mean(value(r, 'nll', map_) for r in runs):.3f}")
+        for part in runs[0]["results"][map_].get("shift", ()):
+            parts = [r["results"][map_]["shift"][part] for r in runs]
+            shown.append(f"{part} {percent([p['ece'] for p in parts])}")
+        print(f"{setting:38}{method:50}{map_:20}" + " | ".join(shown))
+    for (setting, method, map_), runs in found.items():
+        if method == "cross_entropy" and map_ in ("identity", "temperature"):
+            classes_of(f"{setting}, {map_}", [r["results"][map_].get("classes", {}) for r in runs])
+
+
+def classes_of(title, tables):
+    """IoU, accuracy, confidence and ECE of each class, means over seeds."""
+    print(f"{title}: IoU, accuracy, confidence, ECE of the pixels predicted as each class")
+    for label in tables[0]:
+        rows = [table[label] for table in tables]
+        columns = ("iou", "accuracy", "mean_confidence", "ece")
+        shown = [[row[c] for row in rows if row[c] is not None] for c in columns]
+        print(f"  {label:12}" + "  ".join(f"{mean(v):.3f}" if v else "–" for v in shown))
+
+
 def texts():
     print("\nTexts: accuracy; ECE, AUROC in against out of scope: as trained, temperature, chosen")
     for data in ("clinc", "newsgroups"):
@@ -458,6 +573,8 @@ if __name__ == "__main__":
     out_of_domain()
     entities()
     cifar10()
+    tiny_imagenet()
     architectures()
     masks()
+    camvid()
     texts()

@@ -19,7 +19,7 @@ from calibrant.study.rows import (
 from calibrant.study.runs import Run
 from calibrant.study.table import Table, TableEntry, TableRow, grouped, number_entry
 
-from .printed import cifar10_source, cifar10_value, citation, paper_value
+from .printed import citation, image_source, image_value, paper_value
 
 __all__ = ["paper_table"]
 
@@ -70,7 +70,7 @@ def _printed(run: Run, measure: StudyMeasure) -> float:
     Table I is of heads of depth 1; its rows are compared with any options of the method.
     """
     recipe = run.record.recipe
-    found = cifar10_value(recipe, measure.metric, measure.calibrator)
+    found = image_value(recipe, measure.metric, measure.calibrator)
     if found is None and run.depth == 1 and measure.calibrator == "identity":
         found = paper_value(run.corpus, recipe.method, run.width, measure.metric)
     return math.nan if found is None else found
@@ -90,9 +90,9 @@ def _entries(cell: Sequence[Run], measures: Sequence[StudyMeasure]) -> list[Tabl
 
 
 def _digits(run: Run, measure: StudyMeasure) -> int:
-    return 4 if cifar10_source(run.record.recipe) else _DIGITS.get(measure.metric, 4)
+    return 4 if image_source(run.record.recipe) else _DIGITS.get(measure.metric, 4)
 
 
 def _citation(runs: Iterable[Run]) -> str:
-    sources = (cifar10_source(run.record.recipe) for run in runs)
+    sources = (image_source(run.record.recipe) for run in runs)
     return citation(source for source in sources if source is not None)

@@ -4,9 +4,10 @@
 Accumulation Method for Calibration of Named Entity Recognition Models*, IJCNN 2022, Table I
 (hal-03792800), all of its 5 methods × 4 widths × 5 corpora.
 
-``cifar10.json``: the meta-regularisation slides and the MbLS poster, percentages as shares. It
-lacks the adaptive ECE values that are illegible on our copy of the poster. The slides print the
-error and the poster the accuracy; each is 1 minus the other.
+``cifar10.json``, ``tiny-imagenet.json``: the meta-regularisation slides and the MbLS poster,
+percentages as shares. The adaptive ECE of margin 10 on CIFAR-10 is illegible on our copy of the
+poster, and the last digit of FLSD's ECE on Tiny-ImageNet. The slides print the error and the poster
+the accuracy; each is 1 minus the other.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Any
 
 from calibrant.experiments.recipe import Recipe
 
-__all__ = ["PRINTED", "cifar10_source", "cifar10_value", "citation", "paper_methods", "paper_value"]
+__all__ = ["PRINTED", "citation", "image_source", "image_value", "paper_methods", "paper_value"]
 
 # Metric → its place in the triples of Table I.
 PRINTED = {"entity_f1": 0, "ece": 1, "apcr": 2}
 _CITATION = "Jouet et al., IJCNN 2022, Table I: BERT-base, batch 3, one run per cell"
+_IMAGES = ("cifar10", "tiny-imagenet")
 _COMPLEMENT = {"error_rate": "accuracy", "accuracy": "error_rate"}
 
 
@@ -43,24 +45,24 @@ def paper_methods() -> list[str]:
     return list(_read("table_1")["methods"])
 
 
-def cifar10_value(recipe: Recipe, metric: str, map_: str = "identity") -> float | None:
+def image_value(recipe: Recipe, metric: str, map_: str = "identity") -> float | None:
     """Return the printed number for a run of the same network and method, or None without one.
 
     >>> recipe = Recipe.from_dict({"task": "image", "data": "cifar10", "model": "resnet18"})
-    >>> cifar10_value(recipe, "ece"), cifar10_value(recipe, "ece", "temperature")
+    >>> image_value(recipe, "ece"), image_value(recipe, "ece", "temperature")
     (0.04056, 0.03083)
-    >>> cifar10_value(recipe, "error_rate"), cifar10_value(recipe, "accuracy")
+    >>> image_value(recipe, "error_rate"), image_value(recipe, "accuracy")
     (0.04812, 0.95188)
-    >>> cifar10_value(recipe, "brier")
+    >>> image_value(recipe, "brier")
     """
-    found = _cifar10(recipe, metric, map_)
+    found = _printed_value(recipe, metric, map_)
     if found is None and metric in _COMPLEMENT:
-        complement = _cifar10(recipe, _COMPLEMENT[metric], map_)
+        complement = _printed_value(recipe, _COMPLEMENT[metric], map_)
         return None if complement is None else round(1 - complement, 9)
     return found
 
 
-def cifar10_source(recipe: Recipe) -> str | None:
+def image_source(recipe: Recipe) -> str | None:
     """Return the citation of the printed numbers for such a run, or None without any."""
     table = _table_of(recipe)
     return None if table is None else str(table["source"])
@@ -75,7 +77,7 @@ def citation(sources: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(sources)) or _CITATION
 
 
-def _cifar10(recipe: Recipe, metric: str, map_: str) -> float | None:
+def _printed_value(recipe: Recipe, metric: str, map_: str) -> float | None:
     table = _table_of(recipe)
     if table is None or metric not in table["columns"]:
         return None
@@ -91,9 +93,9 @@ def _is_row(row: dict[str, Any], recipe: Recipe, map_: str) -> bool:
 
 
 def _table_of(recipe: Recipe) -> dict[str, Any] | None:
-    if Path(recipe.data).stem != "cifar10":
-        return None
-    return next((t for t in _read("cifar10").values() if t["model"] == recipe.model), None)
+    data = Path(recipe.data).stem
+    tables = _read(data).values() if data in _IMAGES else ()
+    return next((table for table in tables if table["model"] == recipe.model), None)
 
 
 @cache

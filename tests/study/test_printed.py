@@ -9,8 +9,8 @@ import pytest
 from benchmarks.reproduction import printed, reproduction_tables
 from benchmarks.reproduction.__main__ import main
 from benchmarks.reproduction.printed import (
-    cifar10_source,
-    cifar10_value,
+    image_source,
+    image_value,
     paper_methods,
     paper_value,
 )
@@ -73,31 +73,39 @@ def test_error_and_accuracy_come_from_each_other():
     _, rows = paper_rows(records, by=["model"], metrics=["error_rate"])
     assert [entries[0].text for entries in rows.values()] == ["0.0481", "0.0680"]
     poster = record("margin_smoothing", model="resnet50", margin=10.0).recipe
-    assert cifar10_value(poster, "error_rate") == 0.0475  # Not 0.04749999…
-    assert cifar10_value(poster, "accuracy") == 0.9525
-    assert cifar10_value(poster, "error_rate", "temperature") is None
-    assert cifar10_value(record("avuc").recipe, "accuracy") is None
+    assert image_value(poster, "error_rate") == 0.0475  # Not 0.04749999…
+    assert image_value(poster, "accuracy") == 0.9525
+    assert image_value(poster, "error_rate", "temperature") is None
+    assert image_value(record("avuc").recipe, "accuracy") is None
 
 
 def test_options_and_networks_decide_which_row_it_is():
     def value(metric, **changes):
-        return cifar10_value(record(**changes).recipe, metric)
+        return image_value(record(**changes).recipe, metric)
 
     assert value("ece", method="label_smoothing", alpha=0.1) == 0.07566
     assert value("ece", method="label_smoothing", alpha=0.2) is None
     assert value("accuracy", method="margin_smoothing", model="resnet50", margin=10.0) == 0.9525
     assert value("adaptive_ece", method="margin_smoothing", model="resnet50", margin=10.0) is None
     assert value("ece", model="vit_tiny") is None
-    assert cifar10_source(Recipe(data="gum")) is None
+    assert image_source(Recipe(data="gum")) is None
 
 
 def test_every_row_of_the_slides_has_a_recipe():
     recipes = read_recipes(RECIPES / "meta-regularization.toml")
     assert len([recipe for recipe in recipes if recipe.seed == 2]) == 11
-    assert all(cifar10_value(recipe, "nll") is not None for recipe in recipes)
+    assert all(image_value(recipe, "nll") is not None for recipe in recipes)
     poster = [r for r in read_recipes(RECIPES / "mbls.toml") if r.model == "resnet50"]
     assert len([recipe for recipe in poster if recipe.learning_rate == 0.4]) == 21
-    assert all(cifar10_value(recipe, "ece") is not None for recipe in poster)
+    assert all(image_value(recipe, "ece") is not None for recipe in poster)
+
+
+def test_every_printed_row_of_tiny_imagenet_has_a_recipe():
+    for name, rows, metric in (("tiny-imagenet", 10, "nll"), ("tiny-imagenet-resnet50", 7, "ece")):
+        recipes = [r for r in read_recipes(RECIPES / f"{name}.toml") if r.seed == 1]
+        values = [image_value(recipe, metric) for recipe in recipes]
+        assert len({value for value in values if value is not None}) == rows
+    assert image_value(recipes[0], "accuracy") == 0.6502
 
 
 def test_many_numbers_of_the_paper_are_dealt_to_two_tables():
