@@ -197,6 +197,20 @@ def test_entities_of_any_tool(folder, capsys):
     assert "Unknown type of this policy: 'ORG'" in error
 
 
+def test_documents_without_ids_are_numbered_over_all_files(folder, capsys):
+    tool_files(folder)
+    command = ["guarantee", "--entities", "predicted.jsonl", "gold.jsonl"]
+    ok(capsys, *command, "--target-risk", "0.25", "-o", "policy.json")
+    lines = [json.loads(line) for line in Path("predicted.jsonl").read_text().splitlines()]
+    for name, some in (("one", lines[:7]), ("two", lines[7:])):
+        bare = [{k: v for k, v in line.items() if k != "id"} for line in some]
+        Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, bare)) + "\n")
+    ok(capsys, "apply", "one.jsonl", "two.jsonl", "--policy", "policy.json", "-o", "out.jsonl")
+    found = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    expected = [str(i) for i, line in enumerate(lines) for _ in line["entities"]]
+    assert [record["document"] for record in found] == expected
+
+
 def test_one_line_for_bad_input(folder, capsys):
     start = ["guarantee", "valid.npz", "-o", "policy.json"]
     for options, expected in (

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -261,6 +262,49 @@ def test_policies_go_along_and_those_of_others_are_refused(exports, tmp_path, ca
     coverage = Policy("coverage", 0.9, {"*": 0.8}, n=9, kept=0.5, classes=3, **known)
     (found,) = exported.predict("bread", policy=coverage)
     assert set(found.labels) <= set(run.labels)
+
+
+def test_a_policy_with_a_coverage_accepts_nothing(exports, tmp_path, capsys):
+    """It promises sets; "accepted: true" would read as a promise about single predictions."""
+    run = calibrant.load(exports.runs["text"], device="cpu")
+    known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
+    sets = Policy("coverage", 0.9, {"*": 0.8}, n=9, kept=0.5, classes=3, **known)
+    sets.save(tmp_path / "sets.json")
+    place = str(exports.runs["text"])
+    command = ["predict", place, "bread", "--policy", str(tmp_path / "sets.json")]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "accepted" not in found
+    assert "labels" in found
+    assert main(command) == 0
+    assert "not sure enough" not in capsys.readouterr().out
+    (tmp_path / "in.txt").write_text("bread\nmilk\n")
+    output = ["-o", str(tmp_path / "out.csv"), "--policy", str(tmp_path / "sets.json")]
+    assert main(["predict", place, str(tmp_path / "in.txt"), *output]) == 0
+    header = (tmp_path / "out.csv").read_text().splitlines()[0].split(",")
+    assert "labels" in header
+    assert "accepted" not in header
+    (sure,) = run.predict("bread", policy=sets, min_confidence=0.01)
+    assert sure.accepted is True
+    (unsure,) = run.predict("bread", policy=sets, min_confidence=1.0)
+    assert unsure.to_dict()["accepted"] is False
+
+
+def test_a_policy_of_entities_belongs_to_their_calibrator(exports, tmp_path, capsys):
+    """Its thresholds are confidences of entities, so another calibrator of these voids them."""
+    place, path = exports.runs["ner"], tmp_path / "policy.json"
+    command = ["guarantee", str(place), "--target-risk", "0.9", "--level", "0.5", "-o", str(path)]
+    assert main(command) == 0
+    run = calibrant.load(place, device="cpu")
+    run.predict("Anna lives in Paris .", policy=path)
+    policy = calibrant.load_policy(path)
+    made = policy.settings["entity_calibrator"]
+    assert made == calibrator_fingerprint(run.entity_map().calibrator_)
+    other = replace(policy, settings={**policy.settings, "entity_calibrator": "0" * 32})
+    with pytest.raises(InputError, match="another calibrator of entities"):
+        run.predict("Anna lives in Paris .", policy=other)
+    older = {k: v for k, v in policy.settings.items() if k != "entity_calibrator"}
+    run.predict("Anna lives in Paris .", policy=replace(policy, settings=older))
 
 
 def test_a_policy_of_raw_confidences_is_refused_by_a_calibrated_model(exports):

@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,9 +145,10 @@ def _entities(policy: Policy, args: argparse.Namespace) -> Iterator[dict[str, An
     from calibrant.entities.document import rename_types
 
     renamed = {**policy.settings.get("renamed", {}), **renamed_types(args.types)}
+    numbers = count()  # Over all files: a number names one document.
     for path in args.files:
         documents = rename_types(read_entities(path, args.spans).documents, renamed)
-        for number, each in enumerate(documents):
+        for each, number in zip(documents, numbers, strict=False):
             scores, types = [e.score for e in each.entities], [e.type for e in each.entities]
             if None in scores:
                 raise InputError(

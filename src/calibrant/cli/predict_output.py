@@ -226,7 +226,7 @@ def _described(entity: Entity, color: int | None) -> str:
 
 def _class_lines(row: Row, prediction: Classification) -> Iterator[str]:
     why = "an empty text" if prediction.empty else "not sure enough"
-    sure = "" if prediction.accepted else f"   ({why})"
+    sure = f"   ({why})" if prediction.accepted is False else ""
     line = f"{prediction.confidence:.3f}   {prediction.label}{_others(prediction)}{sure}"
     if prediction.labels is not None:
         line += f"   {{{', '.join(prediction.labels)}}}"

@@ -40,6 +40,6 @@ class BatchSource(ParquetSource):
             first += batch.num_rows
 
     def _batches(
-        self, rows: int, layout: Layout, names: Sequence[str]
+        self, rows: int, layout: Layout, names: Sequence[str], coded: Sequence[str] = ()
     ) -> Iterator[tuple[Block, Any]]:
         raise NotImplementedError("The rows of a BatchSource come from blocks_of.")

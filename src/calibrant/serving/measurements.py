@@ -27,7 +27,8 @@ def confidences(prediction: Any) -> list[tuple[float, float]]:
         kept = [(entity.confidence, 1.0) for entity in prediction.entities]
         return kept + [(entity.confidence, 0.0) for entity in prediction.abstained]
     mean = float(np.mean(prediction.confidence))
-    return [(mean, float(np.mean(prediction.accepted)))]
+    # A policy with a coverage refuses nothing: it answers with a set of classes.
+    return [(mean, 1.0 if prediction.accepted is None else float(np.mean(prediction.accepted)))]
 
 
 class Measurements:

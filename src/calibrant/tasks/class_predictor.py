@@ -38,23 +38,20 @@ class Classification:
 
     ``accepted`` is false where the confidence does not reach the threshold, and where the
     input is ``empty``: an empty input has no real prediction. ``alternatives`` are the next
-    classes, the most probable first. ``labels`` is the prediction set of a policy with a coverage.
+    classes, the most probable first. ``labels`` is the prediction set of a policy with a coverage,
+    which accepts nothing: ``accepted`` is then None, unless a least confidence was asked for.
     """
 
     label: str
     confidence: float
-    accepted: bool = True
+    accepted: bool | None = True
     alternatives: tuple[Ranked, ...] = ()
     labels: tuple[str, ...] | None = None
     empty: bool = False
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the rows of a table, by the columns of :meth:`ClassPredictor.columns`."""
-        found: dict[str, Any] = {
-            "label": self.label,
-            "confidence": self.confidence,
-            "accepted": self.accepted,
-        }
+        found = self._first()
         for place, other in enumerate(self.alternatives, start=2):
             found |= {f"label_{place}": other.label, f"confidence_{place}": other.confidence}
         if self.labels is not None:
@@ -63,11 +60,7 @@ class Classification:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as data for JSON."""
-        found: dict[str, Any] = {
-            "label": self.label,
-            "confidence": self.confidence,
-            "accepted": self.accepted,
-        }
+        found = self._first()
         if self.alternatives:
             found["alternatives"] = [vars(other).copy() for other in self.alternatives]
         if self.labels is not None:
@@ -75,6 +68,10 @@ class Classification:
         if self.empty:
             found["empty"] = True
         return found
+
+    def _first(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"label": self.label, "confidence": self.confidence}
+        return found if self.accepted is None else {**found, "accepted": self.accepted}
 
 
 class ClassPredictor(ModelPredictor):
@@ -125,7 +122,8 @@ class ClassPredictor(ModelPredictor):
         places = range(2, min(top_k, len(self.labels)) + 1)
         more = [f"{name}_{place}" for place in places for name in ("label", "confidence")]
         sets = ["labels"] * (accept.policy is not None and accept.policy.kind == "coverage")
-        return ["label", "confidence", "accepted", *more, *sets]
+        decided = ["accepted"] * accept.decides
+        return ["label", "confidence", *decided, *more, *sets]
 
     def _classified(
         self, scored: Scored, top_k: int, accept: Acceptance, first: int
@@ -135,7 +133,9 @@ class ClassPredictor(ModelPredictor):
         order = ranked(probabilities, top_k)
         top = np.take_along_axis(probabilities, order, axis=1)
         names = [self.labels[k] for k in order[:, 0]]
-        accepted = accept.decide(top[:, 0], names).tolist()
+        accepted: list[bool | None] = [None] * len(names)
+        if accept.decides:
+            accepted = accept.decide(top[:, 0], names).tolist()
         sets = None
         if accept.policy is not None and accept.policy.kind == "coverage":
             # Randomised sets of another batch have other random numbers.

@@ -47,6 +47,11 @@ class Acceptance:
             accepted &= self.policy.decide(np.asarray(confidence), labels)
         return accepted
 
+    @property
+    def decides(self) -> bool:
+        """Whether predictions are accepted or not; a policy with a coverage makes sets instead."""
+        return self.policy is None or self.policy.kind != "coverage" or self.least > 0
+
     def meaning(self) -> dict[str, Any] | None:
         """Return the promise behind it as data for JSON, if there is one."""
         if self.guarantee is not None:

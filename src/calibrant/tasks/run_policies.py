@@ -84,7 +84,11 @@ def _of_entities(
         known.confidence, tagging.right, spans.type, tagging.tags.types, sentence,
         "sentence", "entities", thresholds,
     )  # fmt: skip
-    settings = {"words": kind, "reduction": together.reduction_}
+    settings = {
+        "words": kind,
+        "reduction": together.reduction_,
+        "entity_calibrator": calibrator_fingerprint(together.calibrator_),
+    }
     made = {
         "per": options["per"],
         "average": options.get("average", "rows"),

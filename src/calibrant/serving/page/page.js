@@ -69,7 +69,7 @@ function judge() {
 
 function isAccepted(item) {
   const risk = chosenRisk();
-  if (about.policy || !risk) return item.accepted;
+  if (about.policy || !risk) return item.accepted !== false; // Sets of classes have no such field.
   return risk.threshold !== "inf" && item.confidence >= risk.threshold;
 }
 

@@ -19,7 +19,7 @@ from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
-from calibrant.policies import Policy
+from calibrant.policies import Policy, calibrator_fingerprint
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.language.sentences import Sentence
@@ -257,6 +257,20 @@ class EntityPredictor(Predictor):
             raise InputError(
                 f"This policy was made with the reduction '{made}', got '{reduction}': leave "
                 f"--reduction out, or run 'calibrant guarantee' with --reduction {reduction}."
+            )
+        self._check_entity_calibrator(policy, made, tokens)
+
+    def _check_entity_calibrator(self, policy: Policy, reduction: str, tokens: bool) -> None:
+        """Refuse thresholds of confidences that another calibrator of entities made."""
+        made_for = policy.settings.get("entity_calibrator")
+        if policy.kind != "target-risk" or made_for is None:  # Older policies lack it.
+            return
+        if made_for != calibrator_fingerprint(
+            self.entity_map(reduction, tokens=tokens).calibrator_
+        ):
+            raise InputError(
+                "This policy was made for another calibrator of entities: run 'calibrant guarantee "
+                "RUN' again."
             )
 
     def _check_reviewed(self, policy: Policy, reduction: str, tokens: bool) -> None:
