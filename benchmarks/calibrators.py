@@ -26,7 +26,7 @@ import numpy as np
 
 from calibrant import Predictions
 from calibrant.calibrators import HistogramBinning, Isotonic, Temperature
-from calibrant.calibrators.isotonic import _IsotonicMap
+from calibrant.calibrators.isotonic import _IsotonicCurve
 from calibrant.calibrators.likelihood import mean_nll
 from calibrant.calibrators.moments import Sweep
 from machine import circumstances, write_results
@@ -116,7 +116,7 @@ def isotonic_contest(scores: np.ndarray, hits: np.ndarray) -> Contest:
     wide = scores.astype(np.float64)
 
     def ours() -> float:
-        return float(_IsotonicMap(0.0).fit(wide, hits)["values_"].mean())
+        return float(_IsotonicCurve(0.0).fit(wide, hits)["values_"].mean())
 
     def theirs() -> float:
         fitted = IsotonicRegression(out_of_bounds="clip").fit(wide, hits)

@@ -1,4 +1,6 @@
-"""How honest the confidences of whole entities are: products of words', and what EntityMap makes.
+"""How honest the confidences of whole entities are: products of words', and learned.
+
+What is learned is a ``SpanCalibrator``.
 
 calibrant train --data gum --model minilm --epochs 6 --batch 32 --learning-rate 1e-4 -o RUN
 python benchmarks/entities.py RUN [RUN …] --json results/entities-cpu.json
@@ -10,7 +12,7 @@ from pathlib import Path
 
 from calibrant import Predictions
 from calibrant.calibrators import load_calibrator
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.experiments.record import circumstances
 from calibrant.metrics import aurc, auroc, chance_ece, ece, entity_confidences
 from calibrant.metrics.confidences import bin_confidences
@@ -30,7 +32,7 @@ def numbers(found):
 def measure(run):
     valid, test = (Predictions.read(next(run.glob(f"{s}.*"))) for s in ("valid", "test"))
     words = load_calibrator(run / "calibrator.json")
-    fitted = EntityMap().fit(valid)
+    fitted = SpanCalibrator().fit(valid)
     return {
         "recipe": json.loads((run / "recipe.json").read_text()),
         "words": {

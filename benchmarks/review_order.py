@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.metrics import entity_confidences
 from machine import circumstances
 from shift_study import CLEAN, Parts
@@ -35,7 +35,7 @@ def found_per_100(order, entities, errors, share):
 
 def rows(path, sentences, tests):
     parts = Parts(path)
-    learned = EntityMap().fit(parts.get("valid", CLEAN))
+    learned = SpanCalibrator().fit(parts.get("valid", CLEAN))
     for name in tests:
         if f"test/{name}" not in parts.names:
             continue

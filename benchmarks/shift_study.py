@@ -30,7 +30,7 @@ import numpy as np
 from calibrant import Predictions
 from calibrant.calibrators import Calibrator, ShiftAware, Temperature
 from calibrant.claims import Claims
-from calibrant.comparison import EntityMap, select_calibrator
+from calibrant.comparison import SpanCalibrator, select_calibrator
 from calibrant.comparison.entity_signals import entity_claims
 from calibrant.experiments.record import circumstances
 from calibrant.metrics import accumulate, ece
@@ -193,7 +193,7 @@ def tests_by_kind(parts: Parts) -> dict[str, list[str]]:
 
 def entity_study(parts: Parts) -> Iterator[dict[str, Any]]:
     """Yield the results of whole entities: learned from clean words, and from copies."""
-    plain = EntityMap().fit(parts.get("valid", CLEAN))
+    plain = SpanCalibrator().fit(parts.get("valid", CLEAN))
     for name in parts_of(parts):
         found = plain.transform(parts.get("test", name))
         yield _entity_numbers("entities, clean", "beta", name, found.confidence, found.correct)

@@ -18,8 +18,8 @@ from statistics import NormalDist
 import numpy as np
 
 from calibrant import Predictions
-from calibrant.comparison.entity_map import EntityMap
 from calibrant.comparison.risk_control import THRESHOLDS, guaranteed_threshold
+from calibrant.comparison.span_calibrator import SpanCalibrator
 from calibrant.experiments.record import circumstances
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans
@@ -84,7 +84,7 @@ def simulate(world, n, target, correlation, splits):
     for _ in range(splits):
         confidence, found, _, right = draw(random, n, world, correlation)
         valid = predictions(confidence, found, right)
-        together = EntityMap().fit(valid)
+        together = SpanCalibrator().fit(valid)
         learned = together.apply(span_confidence(spans, words, together.reduction_))
         own = together.transform(valid)
         threshold = guaranteed_threshold(

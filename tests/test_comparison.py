@@ -18,7 +18,7 @@ from calibrant.comparison.cross_validation import (
 )
 from calibrant.comparison.data_difference import describe_difference
 from calibrant.comparison.recommendation import Differences, choose
-from calibrant.comparison.selection import map_names
+from calibrant.comparison.selection import calibrator_names
 from calibrant.experiments.outcome import choose_calibrator
 from calibrant.metrics import accuracy, adaptive_ece, brier, ece, mean_confidence, nll
 
@@ -370,7 +370,7 @@ def test_only_maps_that_keep_predictions():
     assert all(CALIBRATORS[name].calibrator.keeps_argmax for name in kept.candidates)
     mapped = kept.calibrator.transform(valid).probabilities().argmax(axis=1)
     assert (mapped == valid.scores.argmax(axis=1)).all()
-    assert map_names(["vector"], keep_predictions=True) == ["identity"]
+    assert calibrator_names(["vector"], keep_predictions=True) == ["identity"]
 
 
 def test_a_calibrator_that_spoils_the_brier_score_is_skipped():

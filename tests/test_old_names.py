@@ -34,6 +34,7 @@ PYTHON = [
     ("calibrant.metrics.steps", "calibrant.metrics.confidence_steps"),
     ("calibrant.calibrators.load", "calibrant.calibrators.load_calibrator"),
     ("calibrant.calibrators.Entry", "calibrant.calibrators.CalibratorEntry"),
+    ("calibrant.comparison.EntityMap", "calibrant.comparison.SpanCalibrator"),
     ("calibrant.methods.Around", "calibrant.methods.Wrapper"),
     ("calibrant.methods.Entry", "calibrant.methods.MethodEntry"),
     ("calibrant.training.HeadTap", "calibrant.training.HeadHook"),

@@ -38,6 +38,7 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
         "Entry": "calibrant.calibrators:CalibratorEntry",
         "load": "calibrant.calibrators:load_calibrator",
     },
+    "calibrant.comparison": {"EntityMap": "calibrant.comparison:SpanCalibrator"},
     "calibrant.methods": {
         "Around": "calibrant.methods:Wrapper",
         "Entry": "calibrant.methods:MethodEntry",

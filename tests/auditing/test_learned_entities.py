@@ -6,7 +6,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.auditing import audit, learned_entities
 from calibrant.calibrators import Temperature
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.metrics import bin_confidences, ece, entity_f1, mean_confidence
 
 
@@ -22,7 +22,7 @@ def tagged(seed, sentences=120, words=9):
 
 def test_the_view_is_of_the_learned_confidence():
     valid, test = tagged(0), tagged(1)
-    words, fitted = Temperature().fit(valid), EntityMap().fit(valid)
+    words, fitted = Temperature().fit(valid), SpanCalibrator().fit(valid)
     learned = fitted.transform(test).confidence
     view = learned_entities(test, words.transform(test), fitted.reduction_, learned, bootstrap=50)
     state = bin_confidences(fitted.transform(test))

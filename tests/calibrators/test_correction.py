@@ -12,7 +12,7 @@ from calibrant import InputError, Predictions, Temperature, load_calibrator
 from calibrant.calibrators import Identity
 from calibrant.calibrators.correction import corrected
 from calibrant.calibrators.export import to_onnx, to_torch
-from calibrant.comparison.entity_map import entity_words
+from calibrant.comparison.span_calibrator import entity_words
 
 BIAS = np.log([0.5, 2.0, 1.0, 4.0, 0.1])
 

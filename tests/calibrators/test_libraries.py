@@ -18,7 +18,7 @@ from calibrant.calibrators import (
     Vector,
 )
 from calibrant.calibrators.histogram import _Histogram
-from calibrant.calibrators.spline import _SplineMap
+from calibrant.calibrators.spline import _SplineCurve
 from calibrant.metrics import nll
 
 pytestmark = [
@@ -208,7 +208,7 @@ def test_spline_and_probmetrics(probmetrics):
     p = as_probabilities(examples(2, n=900))
     theirs = calibrators.splines.CDFSplineCalibrator().fit(p.scores, p.labels)
     x = p.scores[:, 1]
-    scalar = _SplineMap(6, True, 0.0)
+    scalar = _SplineCurve(6, True, 0.0)
     learned = {k: v[None] for k, v in scalar.fit(x, p.labels == 1).items()}
     got = scalar.apply(x[:, None], learned)[:, 0]
     # Quantiles differ by 1/n: theirs run from 0 to 1, ours are the middles of n equal parts.

@@ -23,7 +23,7 @@ from calibrant.calibrators import (
 from calibrant.calibrators.backend import log_odds, normalized, sigmoid
 from calibrant.calibrators.bbq import _AveragedHistograms, log_gamma
 from calibrant.calibrators.histogram import _Histogram, equal_mass_edges
-from calibrant.calibrators.isotonic import _by_stack, _IsotonicMap, pool_adjacent_violators
+from calibrant.calibrators.isotonic import _by_stack, _IsotonicCurve, pool_adjacent_violators
 from calibrant.calibrators.spline import natural_splines
 
 unit = st.floats(0, 1)
@@ -81,7 +81,7 @@ def test_pool_adjacent_violators_on_its_worst_case():
 
 
 def test_isotonic_by_hand():
-    scalar = _IsotonicMap(0.0)
+    scalar = _IsotonicCurve(0.0)
     learned = scalar.fit(np.array([0.1, 0.4, 0.6, 0.6, 0.9]), np.array([0, 1, 0, 0, 1], bool))
     # 0.4 has one of one, 0.6 none of two: pooled to 1/3 over three; lines between the blocks.
     assert learned["nodes_"].tolist() == [0.1, 0.1, 0.4, 0.6, 0.9, 0.9]
@@ -93,7 +93,7 @@ def test_isotonic_by_hand():
 @given(some_pairs)
 def test_isotonic_never_decreases_and_keeps_the_mean(rows):
     x, hit = columns(rows)
-    scalar = _IsotonicMap(0.0)
+    scalar = _IsotonicCurve(0.0)
     learned = scalar.fit(x, hit)
     at = evaluate(scalar, learned, np.sort(np.append(x, np.linspace(0, 1, 50))))
     assert (np.diff(at) >= -1e-12).all()

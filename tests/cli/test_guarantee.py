@@ -297,7 +297,7 @@ class TestRun:
 
         run, output = str(trained[0]), str(tmp_path / "policy.json")
         predictor = calibrant.load_run(run, device="cpu")
-        chosen = predictor.entity_map().reduction_
+        chosen = predictor.span_calibrator().reduction_
         other = "min" if chosen != "min" else "mean"
         promise = ("--target-risk", "0.4", "--reduction", other)
         ok(capsys, "guarantee", run, *promise, "-o", output)

@@ -10,7 +10,7 @@ import pytest
 
 import calibrant
 from calibrant.cli import main
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 from calibrant.tasks.language.sentences import Sentence
@@ -75,7 +75,7 @@ def test_confidences_are_those_of_the_calibrated_model(predictor):
 
 @pytest.mark.parametrize("reduction", ["product", "min", "mean"])
 def test_the_confidence_of_an_entity_is_learned_on_validation(trained, predictor, reduction):
-    fitted = EntityMap(reduction).fit(Predictions.read(trained[0] / "raw_valid.parquet"))
+    fitted = SpanCalibrator(reduction).fit(Predictions.read(trained[0] / "raw_valid.parquet"))
     reduce = {"product": np.prod, "min": np.min, "mean": np.mean}[reduction]
     raw = predictor._words([split_words(TEXTS[0])])
     confidence = raw.probabilities().max(axis=1)
@@ -271,7 +271,7 @@ def test_given_words_have_the_map_and_the_guarantee_of_the_corpus(trained, predi
     given = Predictions.read(trained[0] / "valid.parquet")
     raw = Predictions.read(trained[0] / "raw_valid.parquet")
     for tokens, valid in ((True, given), (False, raw)):
-        entities = len(EntityMap().fit(valid).transform(valid))
+        entities = len(SpanCalibrator().fit(valid).transform(valid))
         assert predictor.threshold(0.9, tokens=tokens).entities == entities
 
 
@@ -318,7 +318,7 @@ def test_runs_of_earlier_versions_cut_as_they_did(trained, tmp_path):
     made = calibrant.load_run(old, device="cpu")
     assert (made.cutting.splitter, made.cutting.sentences) == (FIRST, False)
     valid = Predictions.read(old / "valid.parquet")
-    assert made.threshold(0.5).entities == len(EntityMap().fit(valid).transform(valid))
+    assert made.threshold(0.5).entities == len(SpanCalibrator().fit(valid).transform(valid))
     assert made.predict("Anna Holberg-Lund was born. 北京")
     (old / "words.json").write_text('{"splitter": {"inside": 3}}')
     with pytest.raises(InputError, match=r"words\.json cannot be read: "):

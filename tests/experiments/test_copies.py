@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import InputError, Predictions, load_calibrator
 from calibrant.calibrators import ShiftAware
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.comparison.entity_signals import entity_claims
 from calibrant.comparison.under_shift import with_corruption
 from calibrant.experiments.evaluation import evaluate
@@ -84,15 +84,15 @@ def test_entities_of_a_run_can_read_signals_too(run: Path, tmp_path: Path) -> No
     valid = Predictions.read(next(run.glob("raw_valid.*")))
     judge = predictor._of_texts
     claims = entity_claims(with_corruption(valid, ""), judge.chosen)
-    made = EntityMap(judge.chosen).fit(valid)
+    made = SpanCalibrator(judge.chosen).fit(valid)
     made.calibrator_, made.held_out_ = ShiftAware().fit(claims), claims
     predictor._of_texts = EntityConfidence.fit(judge.calibrator, valid, made)
     text = "Anna Lind lives in Paris ."
     predictor.write_parts(tmp_path)
     again = read_judges(tmp_path, predictor.labels)["raw"]
-    assert again.entity_map().reads_signals
+    assert again.span_calibrator().reads_signals
     assert again.threshold(0.5) == predictor.threshold(0.5)
     found = [e.confidence for p in predictor.predict(text) for e in p.entities]
     predictor._of_texts = again
     assert [e.confidence for p in predictor.predict(text) for e in p.entities] == found
-    assert predictor.entity_map("min").reads_signals == (judge.chosen == "min")
+    assert predictor.span_calibrator("min").reads_signals == (judge.chosen == "min")

@@ -10,7 +10,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.calibrators import TopLabelIsotonic, Vector
 from calibrant.cli.run_numbers import describe_entities
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.outcome import Outcome, record_of
@@ -90,7 +90,7 @@ def test_the_map_in_use_tells_of_whole_entities_what_predict_will_say():
     results = measure_run(valid, test, calibrator="temperature")
     assert "entities" not in results["identity"]
     made = results["temperature"]["entities"]
-    fitted = EntityMap().fit(valid)
+    fitted = SpanCalibrator().fit(valid)
     found = fitted.transform(test)
     assert made["reduction"] == fitted.reduction_
     assert made["examples"] == len(found)
@@ -103,9 +103,9 @@ def test_a_calibrator_that_changes_tags_is_measured_with_its_own_entities():
     valid, test = words(200, 0), words(200, 1)
     made = measure_run(valid, test, calibrator="vector")["vector"]["entities"]
     fitted = Vector().fit(valid)
-    used = EntityConfidence.fit(fitted, valid).entity_map()
+    used = EntityConfidence.fit(fitted, valid).span_calibrator()
     found = used.transform(fitted.transform(test))
-    assert made["examples"] == len(found) != len(EntityMap().fit(valid).transform(test))
+    assert made["examples"] == len(found) != len(SpanCalibrator().fit(valid).transform(test))
     assert made["ece"] == pytest.approx(ece(bin_confidences(found)))
 
 

@@ -49,7 +49,7 @@ def test_the_temperature_is_fitted_once(corpus, monkeypatch):
     monkeypatch.setattr(Temperature, "fit", counted)
     found = measure_outcome(outcome, {})
     assert fitted.count(len(outcome.valid)) == 1  # The others are folds of it.
-    assert found.maps["temperature"] is found.chosen
+    assert found.fitted["temperature"] is found.chosen
 
 
 OLD_RUN = """

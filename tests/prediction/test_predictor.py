@@ -37,7 +37,7 @@ def test_thresholds_stand_before_validation_is_seen():
     """They are those of the raw confidences, put through the calibrator of entities."""
     valid = one_word_sentences(300, right=0.8, seed=0)
     raw, right = np.asarray(valid.scores)[:, 1], np.asarray(valid.labels) == 1
-    together = predictor(valid).entity_map("min")
+    together = predictor(valid).span_calibrator("min")
     for target in (0.25, 0.3, 0.5):
         expected = guaranteed_threshold(raw, right, target, 0.9)
         found = predictor(valid).threshold(target, reduction="min")
@@ -54,7 +54,7 @@ def test_a_map_of_entities_that_is_flat_accepts_all_or_nothing():
         scores, labels, label_names=LABELS, groups={"sentence": np.arange(400)}
     )
     made = predictor(valid)
-    assert np.ptp(made.entity_map("min").apply(np.linspace(0, 1, 9))) == 0
+    assert np.ptp(made.span_calibrator("min").apply(np.linspace(0, 1, 9))) == 0
     assert made.threshold(0.1, reduction="min").threshold > 1
     found = made.threshold(0.4, reduction="min")
     assert (found.accepted, found.wrong) == (400, (labels == 0).sum())
@@ -95,7 +95,7 @@ def test_the_promise_is_kept_by_what_is_learned():
         made = with_map(Identity(), valid)
         learned = made.threshold(target, reduction="min").threshold
         grid = np.linspace(0.6, 1, 4001)
-        raw = grid[made.entity_map("min").apply(grid) >= learned]
+        raw = grid[made.span_calibrator("min").apply(grid) >= learned]
         t = raw.min() if len(raw) else 1.0
         broken += len(raw) > 0 and 1 - (1 + t + t**2) / 3 > target
         accepted.append((confidence >= t).mean())

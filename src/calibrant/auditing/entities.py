@@ -121,7 +121,7 @@ def learned_entities(
     """Return the view of entities whose confidence is learned, as ``calibrant predict`` gives it.
 
     ``learned`` is the confidence of each entity, from the ``reduction`` of those of its ``words``
-    (:class:`~calibrant.comparison.EntityMap`); ``calibrated`` are the words as they are given.
+    (:class:`~calibrant.comparison.SpanCalibrator`); ``calibrated`` are the words as they are given.
     """
     block, bins, tagging = assign_blocks(words), Bins(), Tagging(words)
     sums = entity_sums(words, tagging, block, _MOST_BLOCKS, bins, reduction)

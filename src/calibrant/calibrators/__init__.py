@@ -77,7 +77,7 @@ class CalibratorEntry(NamedTuple):
     reference: str
 
 
-# From the simplest to the most flexible: of equally good maps the first is chosen.
+# From the simplest to the most flexible: of equally good calibrators the first is chosen.
 CALIBRATORS: dict[str, CalibratorEntry] = {
     "identity": CalibratorEntry(Identity, "nothing: the scores as they are", ""),
     "temperature": CalibratorEntry(

@@ -66,8 +66,8 @@ class Calibrator(Transformation):
     """A function that makes a classifier's scores honest, learned on validation predictions.
 
     A subclass declares what it ``takes`` and ``gives`` ("logits" or "probabilities"), learns values
-    in ``_fit`` and maps scores in ``_apply``, which is written once for NumPy and torch. The rest
-    is implemented here and in :class:`Transformation`, and final.
+    in ``_fit`` and changes scores in ``_apply``, which is written once for NumPy and torch. The
+    rest is implemented here and in :class:`Transformation`, and final.
 
     Learned values are attributes that end in ``_``, next to ``classes_`` (an array),
     ``n_classes_``, ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings,
@@ -142,7 +142,7 @@ class Calibrator(Transformation):
         return self.get_params()
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
-        """Write the fitted map to one file; see :mod:`calibrant.calibrators.saving`."""
+        """Write the fitted calibrator to one file; see :mod:`calibrant.calibrators.saving`."""
         from calibrant.calibrators.saving import save
 
         save(self, path, overwrite=overwrite)

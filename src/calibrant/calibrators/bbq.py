@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators.faultless import supported
-from calibrant.calibrators.histogram import StepMap, equal_mass_edges, steps
-from calibrant.calibrators.scalar import OneVsRest, ScalarMap
+from calibrant.calibrators.histogram import StepCurve, equal_mass_edges, steps
+from calibrant.calibrators.scalar import OneVsRest, ScalarCurve
 from calibrant.errors import InputError
 
 __all__ = ["BBQ", "log_gamma"]
@@ -46,11 +46,11 @@ class BBQ(OneVsRest):
     def __init__(self, models: int = 30) -> None:
         self.models = models
 
-    def _scalar(self) -> ScalarMap:
+    def _scalar(self) -> ScalarCurve:
         return _AveragedHistograms(self.models)
 
 
-class _AveragedHistograms(StepMap):
+class _AveragedHistograms(StepCurve):
     def __init__(self, models: int) -> None:
         if models < 1:
             raise InputError(f"BBQ expects models ≥ 1, got {models}.")

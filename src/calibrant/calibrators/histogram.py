@@ -11,13 +11,13 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import bin_numbers, step
 from calibrant.calibrators.faultless import supported
-from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
+from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
 from calibrant.errors import InputError
 
-__all__ = ["HistogramBinning", "StepMap", "TopLabelHistogramBinning", "equal_mass_edges", "steps"]
+__all__ = ["HistogramBinning", "StepCurve", "TopLabelHistogramBinning", "equal_mass_edges", "steps"]
 
 
-class StepMap(ScalarMap):
+class StepCurve(ScalarCurve):
     """values_[b] where edges_[b − 1] < p ≤ edges_[b]."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class _Binned:
         self.equal = equal
         self.floor = floor
 
-    def _scalar(self) -> ScalarMap:
+    def _scalar(self) -> ScalarCurve:
         return _Histogram(self.bins, self.equal, self.floor)
 
 
@@ -152,7 +152,7 @@ class TopLabelHistogramBinning(_Binned, TopLabel):
         self.keep_prediction = keep_prediction
 
 
-class _Histogram(StepMap):
+class _Histogram(StepCurve):
     def __init__(self, bins: int, equal: str, floor: float | None) -> None:
         if bins < 1 or equal not in ("mass", "width") or not 0 <= (floor or 0) < 0.5:
             raise InputError(

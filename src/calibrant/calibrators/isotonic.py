@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import interpolate
 from calibrant.calibrators.faultless import supported
-from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
+from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
 from calibrant.errors import InputError
 
 __all__ = [
@@ -50,8 +50,8 @@ class Isotonic(OneVsRest):
     def __init__(self, floor: float | None = None) -> None:
         self.floor = floor
 
-    def _scalar(self) -> ScalarMap:
-        return _IsotonicMap(self.floor, self._centred)
+    def _scalar(self) -> ScalarCurve:
+        return _IsotonicCurve(self.floor, self._centred)
 
 
 class TopLabelIsotonic(TopLabel):
@@ -75,8 +75,8 @@ class TopLabelIsotonic(TopLabel):
         self.floor = floor
         self.keep_prediction = keep_prediction
 
-    def _scalar(self) -> ScalarMap:
-        return _IsotonicMap(self.floor, self._centred)
+    def _scalar(self) -> ScalarCurve:
+        return _IsotonicCurve(self.floor, self._centred)
 
 
 class CentredIsotonic(Isotonic):
@@ -110,7 +110,7 @@ class TopLabelCentredIsotonic(TopLabelIsotonic):
     _centred = True
 
 
-class _IsotonicMap(ScalarMap):
+class _IsotonicCurve(ScalarCurve):
     def __init__(self, floor: float | None, centred: bool = False) -> None:
         if floor is not None and not 0 <= floor < 0.5:
             raise InputError(f"Isotonic regression expects floor in [0, 0.5), got {floor}.")

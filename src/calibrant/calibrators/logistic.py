@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import namespace, sigmoid
-from calibrant.calibrators.scalar import OneVsRest, ScalarMap
+from calibrant.calibrators.scalar import OneVsRest, ScalarCurve
 from calibrant.errors import InputError
 from calibrant.predictions import Kind
 
@@ -115,11 +115,11 @@ class Platt(OneVsRest):
     def __init__(self, smooth_targets: bool = True) -> None:
         self.smooth_targets = smooth_targets
 
-    def _scalar(self) -> ScalarMap:
+    def _scalar(self) -> ScalarCurve:
         return _Sigmoid(self.smooth_targets)
 
 
-class _Sigmoid(ScalarMap):
+class _Sigmoid(ScalarCurve):
     def __init__(self, smooth_targets: bool) -> None:
         self.smooth_targets = smooth_targets
 
@@ -165,11 +165,11 @@ class Beta(OneVsRest):
         self.ridge = ridge
         self.smooth_targets = smooth_targets
 
-    def _scalar(self) -> ScalarMap:
-        return _BetaMap(self.ridge, self.smooth_targets)
+    def _scalar(self) -> ScalarCurve:
+        return _BetaCurve(self.ridge, self.smooth_targets)
 
 
-class _BetaMap(ScalarMap):
+class _BetaCurve(ScalarCurve):
     def __init__(self, ridge: float, smooth_targets: bool) -> None:
         if not ridge > 0:
             raise InputError(f"Beta expects ridge > 0, got {ridge}.")

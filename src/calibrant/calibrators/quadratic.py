@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import sigmoid
 from calibrant.calibrators.logistic import logistic_regression, root_mean_square, sum_of
-from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
+from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
 from calibrant.errors import InputError
 from calibrant.predictions import Kind
 
@@ -44,7 +44,7 @@ class Quadratic(OneVsRest):
         self.curvature = curvature
         self.ridge = ridge
 
-    def _scalar(self) -> ScalarMap:
+    def _scalar(self) -> ScalarCurve:
         return _Parabola(self.intercept, self.curvature, self.ridge)
 
 
@@ -76,11 +76,11 @@ class TopLabelQuadratic(TopLabel):
         self.ridge = ridge
         self.keep_prediction = keep_prediction
 
-    def _scalar(self) -> ScalarMap:
+    def _scalar(self) -> ScalarCurve:
         return _Parabola(self.intercept, self.curvature, self.ridge)
 
 
-class _Parabola(ScalarMap):
+class _Parabola(ScalarCurve):
     def __init__(self, intercept: float, curvature: float, ridge: float) -> None:
         if not (intercept >= 0 and curvature >= 0 and ridge > 0):
             raise InputError(

@@ -224,12 +224,12 @@ def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:
 def _check_shapes(calibrator: Calibrator, learned: dict[str, np.ndarray], classes: int) -> None:
     """Require one value per class: NumPy would broadcast a single one to all."""
     per_class = isinstance(calibrator, (OneVsRest, Vector, WeightMatrix))
-    maps = 1 if isinstance(calibrator, OneVsRest) and classes == 2 else classes
+    curves = 1 if isinstance(calibrator, OneVsRest) and classes == 2 else classes
     check_correction(learned, classes)
     fitted = {name: value for name, value in learned.items() if name not in CORRECTIONS}
     for name, value in fitted.items() if per_class else ():
         axes = value.shape if isinstance(calibrator, WeightMatrix) else value.shape[:1]
-        if value.ndim and set(axes) != {maps}:
+        if value.ndim and set(axes) != {curves}:
             raise InputError(
                 f"The file is damaged: {name} of {calibrator.name} has the shape {value.shape}, "
                 f"for {classes} classes."

@@ -1,7 +1,7 @@
-"""Maps of one number, and the two ways to lift them to K classes.
+"""Curves of one number, and the two ways to lift them to K classes.
 
-A :class:`ScalarMap` learns how often an event happens given a score. :class:`OneVsRest` learns
-one such map per class (is it class k?) and divides by the sum; :class:`TopLabel` learns a single
+A :class:`ScalarCurve` learns how often an event happens given a score. :class:`OneVsRest` learns
+one such curve per class (is it class k?) and divides by the sum; :class:`TopLabel` learns a single
 one (is the predicted class right?) and spreads the rest as before.
 """
 
@@ -27,7 +27,7 @@ from calibrant.calibrators.backend import (
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["OneVsRest", "ScalarMap", "TopLabel", "with_confidence"]
+__all__ = ["OneVsRest", "ScalarCurve", "TopLabel", "with_confidence"]
 
 
 # The relative lead that the predicted class keeps: more than float32 rounding, and more than
@@ -35,8 +35,8 @@ __all__ = ["OneVsRest", "ScalarMap", "TopLabel", "with_confidence"]
 _AHEAD = 1e-4
 
 
-class ScalarMap(ABC):
-    """A map from a score to the probability of an event, learned from (score, happened?) pairs.
+class ScalarCurve(ABC):
+    """A curve from a score to the probability of an event, learned from (score, happened?) pairs.
 
     ``others`` is the number of classes that one event competes with: K − 1 against the rest.
     """
@@ -54,13 +54,13 @@ class ScalarMap(ABC):
 
     @abstractmethod
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
-        """Map (n, C) scores, one column per map; ``values`` holds (C, m) arrays."""
+        """Apply it to (n, C) scores, one column per curve; ``values`` holds (C, m) arrays."""
 
 
 class OneVsRest(Calibrator):
-    """q_k = map_k(p_k), divided by Σ_j q_j; a row of zeros becomes uniform.
+    """q_k = curve_k(p_k), divided by Σ_j q_j; a row of zeros becomes uniform.
 
-    With two classes there is one map, of class 1, and class 0 has the complement. A map that
+    With two classes there is one curve, of class 1, and class 0 has the complement. A curve that
     ``takes`` logits gets log-odds, log p_k / (1 − p_k), in place of p_k.
     """
 
@@ -70,8 +70,8 @@ class OneVsRest(Calibrator):
     takes_weights: ClassVar[bool] = True
 
     @abstractmethod
-    def _scalar(self) -> ScalarMap:
-        """Return the map of one number, with this calibrator's hyper-parameters."""
+    def _scalar(self) -> ScalarCurve:
+        """Return the curve of one number, with this calibrator's hyper-parameters."""
 
     def _fit(self, predictions: Predictions) -> Fit:
         scalar, labels = self._scalar(), predictions.labels
@@ -93,7 +93,7 @@ class OneVsRest(Calibrator):
         return namespace(scores).concatenate((1 - mapped, mapped), axis=-1)
 
     def _columns(self, scores: Array) -> Array:
-        """Return one column per map: K of them, or only class 1 with two classes."""
+        """Return one column per curve: K of them, or only class 1 with two classes."""
         columns = _as_given(scores, self.takes)
         return columns[..., 1:] if int(scores.shape[-1]) == 2 else columns
 
@@ -106,7 +106,7 @@ class TopLabel(Calibrator):
     equally. A small c' can leave another class
     more probable than the predicted one, whose probability c' is. With ``keep_prediction`` that
     class stays predicted: the others share the rest more evenly, as little as is needed, and c' is
-    at least 1/K. Without it predicted class and accuracy may change. A map that ``takes`` logits
+    at least 1/K. Without it predicted class and accuracy may change. A curve that ``takes`` logits
     gets the log-odds of c in place of c. Of claims, c is the probability of "came true", and c' may
     be anything.
     """
@@ -120,8 +120,8 @@ class TopLabel(Calibrator):
     keep_prediction: bool
 
     @abstractmethod
-    def _scalar(self) -> ScalarMap:
-        """Return the map of one number, with this calibrator's hyper-parameters."""
+    def _scalar(self) -> ScalarCurve:
+        """Return the curve of one number, with this calibrator's hyper-parameters."""
 
     def _fit(self, predictions: Predictions) -> Fit:
         scores = predictions.scores.astype(np.float64)
@@ -165,7 +165,7 @@ def with_confidence(before: Array, predicted: Array, confidence: Array, *, keep:
 
 
 def _as_given(scores: Array, takes: Kind) -> Array:
-    """Return the input of each class's map: log-odds of logits, else the probability."""
+    """Return the input of each class's curve: log-odds of logits, else the probability."""
     return log_odds(scores) if takes == "logits" else scores
 
 
@@ -190,11 +190,11 @@ def _shares(scores: Array, is_top: Array) -> Array:
     return rest / rest.sum(axis=-1, keepdims=True)
 
 
-def _stacked(maps: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Return (C, m) arrays; shorter ones repeat their last value, which changes no map."""
+def _stacked(curves: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Return (C, m) arrays; shorter ones repeat their last value, which changes no curve."""
     result = {}
-    for name in maps[0]:
-        length = max(len(m[name]) for m in maps)
-        rows = [np.pad(m[name], (0, length - len(m[name])), mode="edge") for m in maps]
+    for name in curves[0]:
+        length = max(len(m[name]) for m in curves)
+        rows = [np.pad(m[name], (0, length - len(m[name])), mode="edge") for m in curves]
         result[name] = np.stack(rows)
     return result

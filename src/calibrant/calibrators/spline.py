@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import interpolate
 from calibrant.calibrators.faultless import supported
-from calibrant.calibrators.scalar import ScalarMap, TopLabel
+from calibrant.calibrators.scalar import ScalarCurve, TopLabel
 from calibrant.errors import InputError
 
 __all__ = ["Spline"]
@@ -24,8 +24,8 @@ class Spline(TopLabel):
     Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley, "Calibration of Neural Networks using
     Splines", ICLR 2021. With confidences in ascending order, h(i/n) = (1/n) Σ_{j≤i} right_j; a
     natural cubic spline with ``knots`` knots is fitted to it by least squares, and its derivative
-    at t estimates the accuracy there. Tied confidences are one point, with the mean slope. The map
-    is kept at up to 1000 quantiles and interpolated linearly between them. Values stay 1 / (m + 2)
+    at t estimates the accuracy there. Tied confidences are one point, with the mean slope. It is
+    kept at up to 1000 quantiles and interpolated linearly between them. Values stay 1 / (m + 2)
     away from 0 and 1 with m examples between two knots (:mod:`calibrant.calibrators.faultless`); a
     number as ``floor`` replaces this distance.
 
@@ -60,11 +60,11 @@ class Spline(TopLabel):
         self.floor = floor
         self.keep_prediction = keep_prediction
 
-    def _scalar(self) -> ScalarMap:
-        return _SplineMap(self.knots, self.less_confidence, self.floor)
+    def _scalar(self) -> ScalarCurve:
+        return _SplineCurve(self.knots, self.less_confidence, self.floor)
 
 
-class _SplineMap(ScalarMap):
+class _SplineCurve(ScalarCurve):
     def __init__(self, knots: int, less_confidence: bool, floor: float | None) -> None:
         if knots < 2 or not 0 <= (floor or 0) < 0.5:
             raise InputError(

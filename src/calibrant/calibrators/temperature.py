@@ -33,7 +33,7 @@ class Temperature(Calibrator):
     """p = softmax(l / T), with T > 0 that minimises the validation NLL.
 
     Guo, Pleiss, Sun, Weinberger, "On Calibration of Modern Neural Networks", ICML 2017. The first
-    map to try: one number, so it cannot overfit; argmax and accuracy stay. It cannot repair
+    calibrator to try: one number, so it cannot overfit; argmax and accuracy stay. It cannot repair
     classes or regions that are wrong in different directions.
 
     The optimum is found by :mod:`calibrant.calibrators.newton`. Where the NLL has no minimum the

@@ -67,7 +67,7 @@ class Transformation(ABC):
 
     @abstractmethod
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
-        """Map (n, K) scores of kind ``takes`` to kind ``gives``, in the library of ``scores``.
+        """Turn (n, K) scores of kind ``takes`` into kind ``gives``, in the library of ``scores``.
 
         ``values`` holds what ``_fit`` learned, in that library too, and the columns of
         ``needs_groups`` and ``signals_`` by name.
@@ -83,7 +83,7 @@ class Transformation(ABC):
         """Return the same examples with calibrated scores; labels, groups and names are kept.
 
         Calibrators that give logits keep the kind of the input; the others give probabilities. A
-        calibrator that was fitted on claims maps claims.
+        calibrator that was fitted on claims takes claims.
         """
         self._check_suits("transform", predictions)
         if isinstance(predictions, Claims):
@@ -157,7 +157,7 @@ class Transformation(ABC):
         return self.needs_groups
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
-        """Apply the bare map to (n, K) scores of one library, dtype and device, without checks.
+        """Apply the bare formula to (n, K) scores of one library, dtype and device, without checks.
 
         ``values`` are :meth:`learned` and the columns of ``needs_groups`` and ``signals_``. It is
         differentiable and

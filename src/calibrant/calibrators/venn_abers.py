@@ -11,7 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import FLOOR, step
 from calibrant.calibrators.isotonic import by_score, pool_adjacent_violators
 from calibrant.calibrators.likelihood import as_kind
-from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
+from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
 from calibrant.claims import Claims
 from calibrant.predictions import Predictions
 
@@ -48,8 +48,8 @@ class VennAbers(OneVsRest):
     high_edges_: np.ndarray
     high_: np.ndarray
 
-    def _scalar(self) -> ScalarMap:
-        return _VennAbersMap()
+    def _scalar(self) -> ScalarCurve:
+        return _VennAbersCurve()
 
     def interval(self, predictions: Predictions | Claims) -> tuple[np.ndarray, np.ndarray]:
         """Return p₀ and p₁ of each example and class, each of shape (n, K); of claims (n, 2)."""
@@ -84,8 +84,8 @@ class TopLabelVennAbers(TopLabel):
     def __init__(self, keep_prediction: bool = True) -> None:
         self.keep_prediction = keep_prediction
 
-    def _scalar(self) -> ScalarMap:
-        return _VennAbersMap()
+    def _scalar(self) -> ScalarCurve:
+        return _VennAbersCurve()
 
     def interval(self, predictions: Predictions | Claims) -> tuple[np.ndarray, np.ndarray]:
         """Return p₀ and p₁ of each example's predicted class, or claim, each of shape (n,)."""
@@ -99,7 +99,7 @@ class TopLabelVennAbers(TopLabel):
         return low[:, 0], high[:, 0]
 
 
-class _VennAbersMap(ScalarMap):
+class _VennAbersCurve(ScalarCurve):
     def fit(
         self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:

@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
     """Compare the calibrators and print the table."""
     from calibrant.cli.fit import read_with_progress
     from calibrant.comparison import compare
-    from calibrant.comparison.selection import map_names
+    from calibrant.comparison.selection import calibrator_names
     from calibrant.progress import Progress
 
     if args.entities:
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     names = args.calibrators and [calibrator_name(n.strip()) for n in args.calibrators.split(",")]
     valid = read_with_progress([args.valid], args)
     test = read_with_progress([args.test], args)
-    with Progress(len(map_names(names, args.keep_predictions)), "calibrators") as progress:
+    with Progress(len(calibrator_names(names, args.keep_predictions)), "calibrators") as progress:
         found = compare(
             valid,
             test,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,21 +12,21 @@ from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
 from calibrant.comparison.candidates import evaluate
 from calibrant.comparison.data_difference import describe_difference
-from calibrant.comparison.entity_map import EntityMap
 from calibrant.comparison.record import Comparison, Row, Settings
-from calibrant.comparison.selection import Selection, map_names, select_calibrator
+from calibrant.comparison.selection import Selection, calibrator_names, select_calibrator
+from calibrant.comparison.span_calibrator import SpanCalibrator
 from calibrant.comparison.under_shift import copies_of
 from calibrant.errors import InputError
 from calibrant.metrics.bootstrap import check_bootstrap
-from calibrant.old_names import renamed_arguments
+from calibrant.old_names import renamed, renamed_arguments
 from calibrant.predictions import Predictions
 
 __all__ = [
     "Comparison",
-    "EntityMap",
     "Row",
     "Selection",
     "Settings",
+    "SpanCalibrator",
     "compare",
     "select_calibrator",
 ]
@@ -66,7 +67,7 @@ def compare(
     >>> compare(p[:1500], p[1500:], ["temperature"]).recommended
     'temperature'
     """
-    map_names(calibrators)  # Refuses an unknown name before the work.
+    calibrator_names(calibrators)  # Refuses an unknown name before the work.
     _check(valid, test, bootstrap)
     valid, test = valid.numpy(), test.numpy()
     if not same_data and _same_examples(valid, test):
@@ -162,3 +163,7 @@ def _row_marks(predictions: Predictions | Claims) -> np.ndarray:
     return np.asarray(
         (wide.view(np.uint64) * factors[:-1]).sum(axis=1, dtype=np.uint64) + labels * factors[-1]
     )
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, name)

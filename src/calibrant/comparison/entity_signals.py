@@ -60,7 +60,7 @@ def _signals(words: Predictions, spans: Spans) -> dict[str, np.ndarray]:
     top = top_of(unmasked(np.asarray(logits.scores, np.float64)))
     names = signal_names(words)
     columns = signal_columns(
-        "EntityMap", names, logits.scores, "logits", 0.0, words.groups, words.signals
+        "SpanCalibrator", names, logits.scores, "logits", 0.0, words.groups, words.signals
     )
     # A dot would announce a mean over the entities of a sentence.
     of_words = {name.replace(".", "_"): column for name, column in columns.items()}

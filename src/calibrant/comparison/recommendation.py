@@ -1,4 +1,4 @@
-"""Which map to take: the simplest that none beats significantly in log-loss, judged on VALID."""
+"""Take the simplest calibrator that none beats significantly in log-loss, judged on VALID."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Find a threshold for entities with a guarantee: at most a share of accepted entities is wrong.
 
 :mod:`calibrant.policies.risk` finds the threshold. The confidence of an entity is learned on the
-same split, by a calibrator that never decreases (:class:`~calibrant.comparison.EntityMap`). So the
+same split, by a calibrator that never decreases (:class:`~calibrant.comparison.SpanCalibrator`). So
 thresholds are set on the calibrator's input, which does not depend on the validation data, and then
 transformed by the calibrator. The same entities are accepted, no matter what it learned.
 
@@ -73,7 +73,7 @@ def guaranteed_threshold(
     """Find the loosest threshold whose risk is at most ``target`` with probability ``level``.
 
     ``confidence`` and ``correct`` are those of validation entities, and ``groups`` their sentences.
-    ``thresholds`` are :data:`THRESHOLDS`, or these after the non-decreasing map that made the
+    ``thresholds`` are :data:`THRESHOLDS`, or these after the non-decreasing function that made the
     confidences.
 
     >>> confidence = np.linspace(0.5, 1, 1000)

@@ -20,7 +20,7 @@ from calibrant.errors import CalibrantError, InputError
 from calibrant.metrics import top_label
 from calibrant.predictions import Predictions
 
-__all__ = ["Selection", "map_names", "select_calibrator"]
+__all__ = ["Selection", "calibrator_names", "select_calibrator"]
 
 _BASELINE, _SHIFTED = "identity", "shift-aware"
 _NO_COPIES = "It learns from corrupted copies, and VALID has none (group 'corruption')."
@@ -87,7 +87,9 @@ def select_calibrator(
     """
     check_kind("select_calibrator", valid, Predictions, Claims)
     valid, copies = copies_of(valid.numpy())
-    wanted = [n for n in map_names(names, keep_predictions) if copies is None or n != _SHIFTED]
+    wanted = [
+        n for n in calibrator_names(names, keep_predictions) if copies is None or n != _SHIFTED
+    ]
     dealt = make_folds(valid, folds, seed)
     candidates, skipped = {}, {}
     tried = {name: calibrator_class(name)() for name in wanted} | {one.name: one for one in more}
@@ -173,10 +175,10 @@ def _is_wanted(name: str, names: Sequence[str] | None) -> bool:
     return name in names
 
 
-def map_names(names: Sequence[str] | None, keep_predictions: bool = False) -> list[str]:
+def calibrator_names(names: Sequence[str] | None, keep_predictions: bool = False) -> list[str]:
     """Return the names in the order of the table, simple first; always with the baseline.
 
-    >>> map_names(["matrix", "temperature"], keep_predictions=True)
+    >>> calibrator_names(["matrix", "temperature"], keep_predictions=True)
     ['identity', 'temperature']
     """
     for name in names or ():

@@ -118,8 +118,8 @@ def judge_under_shift(
         if gains["clean"].high >= 0:
             whole = _together(clean, every)
             start = time.perf_counter()
-            map_ = _quiet_fit(ShiftAware(clean_weight=weight), whole)
-            candidate = made.candidate(map_, time.perf_counter() - start)
+            calibrator = _quiet_fit(ShiftAware(clean_weight=weight), whole)
+            candidate = made.candidate(calibrator, time.perf_counter() - start)
             chosen = f"shift-aware lowers the NLL of {ordinary.name} by {verdict}."
             return UnderShift(candidate, chosen, made.held_out[np.argsort(made.rows)])
         reason = f"shift-aware lowers the NLL by {verdict}, where it is worse: it is not chosen."
@@ -148,7 +148,7 @@ class _Trial:
             inside = folds.fold == number
             held = (fold == number) & (kinds == kind)
             seen = copies[(fold != number) & (kinds != kind)]
-            maps = (
+            calibrators = (
                 _quiet_fit(copy.deepcopy(ordinary), clean[~inside]),
                 _quiet_fit(
                     ShiftAware(clean_weight=weight, rows=_ROWS),
@@ -156,7 +156,7 @@ class _Trial:
                 ),
             )
             for name, part in (("clean", clean[inside]), ("damaged", copies[held])):
-                mapped = [map_.transform(part) for map_ in maps]
+                mapped = [calibrator.transform(part) for calibrator in calibrators]
                 losses = np.stack([example_nll(new, floor) for new in mapped])
                 parts[name].append((losses, assign_blocks(part)))
                 if name == "clean":

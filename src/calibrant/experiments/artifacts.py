@@ -12,7 +12,7 @@ from torch import nn
 
 from calibrant.auditing import Audit, audit, learned_entities
 from calibrant.calibrators import Calibrator, Temperature
-from calibrant.comparison.entity_map import EntityMap, entity_words
+from calibrant.comparison.span_calibrator import SpanCalibrator, entity_words
 from calibrant.experiments.outcome import (
     Job,
     Outcome,
@@ -50,8 +50,8 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
     run.write_json("labels.json", list(data.labels))
     with new_folder(run.model, overwrite=True) as folder:
         job.task.write_model(recipe, data, model, folder)
-    record, maps, chosen, entities = measure_outcome(outcome, circumstances())
-    maps["temperature"].save(run.temperature, overwrite=True)
+    record, fitted, chosen, entities = measure_outcome(outcome, circumstances())
+    fitted["temperature"].save(run.temperature, overwrite=True)
     chosen.save(run.calibrator, overwrite=True)
     with noted_warnings() as warned:
         audits = _audits(recipe, data, model, outcome.test, chosen, bootstrap)
@@ -81,8 +81,10 @@ def _write_signals(outcome: Outcome, run: RunFolder) -> None:
     from calibrant.tasks.feature_signals import FILE, write_signals
 
     (run.path / FILE).unlink(missing_ok=True)  # Of a run that was cut short.
-    maps = (run.path / name for name in ("calibrator.json", "raw_calibrator.json", "entities.json"))
-    written = " ".join(path.read_text("utf-8") for path in maps if path.exists())
+    files = (
+        run.path / name for name in ("calibrator.json", "raw_calibrator.json", "entities.json")
+    )
+    written = " ".join(path.read_text("utf-8") for path in files if path.exists())
     if outcome.signals is not None and '"distance"' in written:
         write_signals(outcome.signals, run.path)
 
@@ -111,7 +113,7 @@ def _audits(
 
 def _with_learned_entities(
     audits: dict[str, Audit],
-    fitted: EntityMap,
+    fitted: SpanCalibrator,
     test: Predictions,
     calibrator: Calibrator,
     bootstrap: int,

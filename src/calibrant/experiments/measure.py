@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.comparison.cross_validation import Folds, make_folds, out_of_fold
-from calibrant.comparison.entity_map import entity_words, fit_entities
+from calibrant.comparison.span_calibrator import entity_words, fit_entities
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Confidences,
@@ -55,7 +55,7 @@ class LazyPredictions(Mapping[str, Predictions]):
 def measure_run(
     valid: Predictions,
     test: Predictions,
-    maps: Sequence[str] = ("identity", "temperature"),
+    names: Sequence[str] = ("identity", "temperature"),
     ood: Predictions | None = None,
     shift: Mapping[str, Predictions] | None = None,
     *,
@@ -64,12 +64,12 @@ def measure_run(
     by_class: Callable[[Predictions], dict[str, dict[str, float]]] | None = None,
     outside: Predictions | None = None,
     fitted: Mapping[str, Calibrator] | None = None,
-    entities: EntityMap | None = None,
+    entities: SpanCalibrator | None = None,
 ) -> dict[str, Any]:
     """Return ``{calibrator: {"valid": …, "test": …}}``, with each calibrator fitted on validation.
 
     - ``ood`` adds the same numbers for an out-of-domain part.
-    - ``shift`` adds ``"shift": {name: …}`` for the first two of ``maps`` and for ``calibrator``,
+    - ``shift`` adds ``"shift": {name: …}`` for the first two of ``names`` and for ``calibrator``,
       which predictions of the run use. Each part is predicted once, in turn.
     - ``"cross_validated"`` measures validation with calibrators fitted on other sentences. It
       serves to choose a calibrator, and is absent if there is one sentence.
@@ -84,42 +84,44 @@ def measure_run(
     known, results = fitted or {}, dict[str, Any]()
     under_shift: dict[str, Calibrator] = {}
     folds = _folds(valid)
-    for name in dict.fromkeys((*maps, *([] if calibrator is None else [calibrator]))):
-        map_ = known[name] if name in known else calibrator_class(name)().fit(valid)
-        calibrated = map_.transform(test)
-        results[name] = {"valid": measure(map_.transform(valid)), "test": measure(calibrated)}
+    for name in dict.fromkeys((*names, *([] if calibrator is None else [calibrator]))):
+        made = known[name] if name in known else calibrator_class(name)().fit(valid)
+        calibrated = made.transform(test)
+        results[name] = {"valid": measure(made.transform(valid)), "test": measure(calibrated)}
         if folds is not None and name == "identity":  # It learns nothing.
             results[name]["cross_validated"] = results[name]["valid"]
-        elif folds is not None and not map_.needs_copies:  # Without copies it learns otherwise.
+        elif folds is not None and not made.needs_copies:  # Without copies it learns otherwise.
             new = out_of_fold(calibrator_class(name)(), valid, folds)
             results[name]["cross_validated"] = measure(new)
         if ood is not None:
-            results[name]["ood"] = measure(map_.transform(ood))
-        if shift and name in (*maps[:2], calibrator):
-            under_shift[name], results[name]["shift"] = map_, {}
+            results[name]["ood"] = measure(made.transform(ood))
+        if shift and name in (*names[:2], calibrator):
+            under_shift[name], results[name]["shift"] = made, {}
         if by_class is not None and (found_by_class := by_class(calibrated)):
             results[name]["classes"] = found_by_class
         if outside is not None:
-            results[name]["outside"] = _against(calibrated, top_label(map_.transform(outside))[0])
-        if isinstance(map_, Temperature):
-            results[name]["temperature"] = map_.temperature_
+            results[name]["outside"] = _against(calibrated, top_label(made.transform(outside))[0])
+        if isinstance(made, Temperature):
+            results[name]["temperature"] = made.temperature_
         if name == calibrator and "entity_f1" in results[name]["test"]:
-            entities = fit_entities(map_, valid) if entities is None else entities
+            entities = fit_entities(made, valid) if entities is None else entities
             results[name]["entities"] = {
                 "reduction": entities.reduction_,
                 "calibrator": entities.calibrator_.name,
-                **_measure_entities(map_, entities, test),
+                **_measure_entities(made, entities, test),
             }
     for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
-        for name, map_ in under_shift.items():
-            results[name]["shift"][other] = measure(map_.transform(part))
+        for name, made in under_shift.items():
+            results[name]["shift"][other] = measure(made.transform(part))
             if entities is not None and "entities" in results[name]:
                 found = results[name]["entities"].setdefault("shift", {})
-                found[other] = _measure_entities(map_, entities, part)
+                found[other] = _measure_entities(made, entities, part)
     return results
 
 
-def _measure_entities(words: Calibrator, fitted: EntityMap, test: Predictions) -> dict[str, float]:
+def _measure_entities(
+    words: Calibrator, fitted: SpanCalibrator, test: Predictions
+) -> dict[str, float]:
     """Measure the learned confidences of the entities of some words."""
     found = fitted.transform(entity_words(words, test))
     state = bin_confidences(found)

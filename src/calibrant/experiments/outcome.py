@@ -20,9 +20,9 @@ from calibrant.calibrators import (
     Calibrator,
     calibrator_class,
 )
-from calibrant.comparison import EntityMap
-from calibrant.comparison.entity_map import fit_entities
+from calibrant.comparison import SpanCalibrator
 from calibrant.comparison.selection import select_calibrator
+from calibrant.comparison.span_calibrator import fit_entities
 from calibrant.comparison.under_shift import predicted_copies, with_corruption
 from calibrant.errors import InputError
 from calibrant.experiments.measure import LazyPredictions, measure_run
@@ -170,9 +170,9 @@ class Measured(NamedTuple):
     """
 
     record: Record
-    maps: Mapping[str, Calibrator]
+    fitted: Mapping[str, Calibrator]
     chosen: Calibrator
-    entities: EntityMap | None = None
+    entities: SpanCalibrator | None = None
 
 
 @contextlib.contextmanager
@@ -193,10 +193,10 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
     recipe, training = outcome.recipe, outcome.training
     with noted_warnings() as warned:
         chosen = choose_calibrator(recipe.calibrator, outcome.valid, outcome.copies)
-        maps = {chosen.name: chosen}
+        fitted = {chosen.name: chosen}
         for name in recipe.measure:
-            if name not in maps:
-                maps[name] = calibrator_class(name)().fit(outcome.valid)
+            if name not in fitted:
+                fitted[name] = calibrator_class(name)().fit(outcome.valid)
         entities = None
         if is_bio(outcome.valid.label_names):
             entities = fit_entities(chosen, outcome.valid, outcome.copies)
@@ -210,7 +210,7 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
             measure=task_of(recipe.task).measure,
             by_class=task_of(recipe.task).by_class,
             outside=outcome.outside,
-            fitted=maps,
+            fitted=fitted,
             entities=entities,
         )
     training = {
@@ -223,7 +223,7 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
         training["nothing_learned"] = nothing
     results = under_own_word(results, recipe, chosen.name)
     record = Record(recipe, results, training, dict(circumstances))
-    return Measured(record, maps, chosen, entities)
+    return Measured(record, fitted, chosen, entities)
 
 
 def record_of(outcome: Outcome, circumstances: Mapping[str, Any]) -> Record:

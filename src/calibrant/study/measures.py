@@ -135,23 +135,23 @@ def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
 
     The first part has no words. All measures of a calibrator stay together.
 
-    >>> maps = ("identity", "spline")
-    >>> wide = [StudyMeasure(m, calibrator) for calibrator in maps for m in ("ece", "nll") * 3]
+    >>> names = ("identity", "spline")
+    >>> wide = [StudyMeasure(m, calibrator) for calibrator in names for m in ("ece", "nll") * 3]
     >>> {words: len(part) for words, part in in_parts(wide).items()}
     {'': 6, 'with spline': 6}
     """
-    maps: dict[str, list[StudyMeasure]] = {}
+    groups: dict[str, list[StudyMeasure]] = {}
     for measure in measures:
-        maps.setdefault(measure.calibrator, []).append(measure)
+        groups.setdefault(measure.calibrator, []).append(measure)
     parts: list[list[str]] = [[]]
-    for name, group in maps.items():
-        before = sum(len(maps[other]) for other in parts[-1])
+    for name, group in groups.items():
+        before = sum(len(groups[other]) for other in parts[-1])
         if before and before + len(group) > _MOST_COLUMNS:
             parts.append([])
         parts[-1].append(name)
     return {
         f"with {', '.join(part).replace('_', ' ')}" if place else "": [
-            measure for name in part for measure in maps[name]
+            measure for name in part for measure in groups[name]
         ]
         for place, part in enumerate(parts)
     }

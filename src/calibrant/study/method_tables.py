@@ -34,7 +34,7 @@ _OUTSIDE_METRICS = ("auroc", "mean_confidence")
 _ENTITIES = "entities"
 _ENTITIES_NOTE = (
     "ECE of whole entities, right where start, end and type are, with the product of their words' "
-    "confidences, and with the confidence that is learned on validation entities (EntityMap), "
+    "confidences, and with the confidence that is learned on validation entities (SpanCalibrator), "
     "which 'calibrant predict' gives; AUROC and AURC are of the latter. Mean ± half of a 95 % "
     "t-interval over seeds. (T): with the temperature that was "
     "fitted on the validation split."
@@ -73,19 +73,23 @@ def method_table(
 
 def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> Table | None:
     """Make a row per method at the main width; None if the other tables have all calibrators."""
-    runs, maps = at_main_width(runs), calibrators_of(runs)
+    runs, calibrators = at_main_width(runs), calibrators_of(runs)
     metrics = [
         metric for metric in ("ece", "apcr")
-        if any(not math.isnan(run.value(metric, calibrator)) for run in runs for calibrator in maps)
+        if any(not math.isnan(run.value(metric, name)) for run in runs for name in calibrators)
     ]  # fmt: skip
-    if set(maps) <= set(shown) or not metrics:
+    if set(calibrators) <= set(shown) or not metrics:
         return None
     cells = by_method(runs)
     rows = rows_of(
-        cells, 1 + len(by), lambda _, cell: [e for m in metrics for e in _entries(cell, m, maps)]
+        cells,
+        1 + len(by),
+        lambda _, cell: [e for m in metrics for e in _entries(cell, m, calibrators)],
     )
-    names = tuple("as trained" if name == "identity" else name.replace("_", " ") for name in maps)
-    groups = ((StudyMeasure(metric).title, len(maps)) for metric in metrics)
+    names = tuple(
+        "as trained" if name == "identity" else name.replace("_", " ") for name in calibrators
+    )
+    groups = ((StudyMeasure(metric).title, len(calibrators)) for metric in metrics)
     return Table(
         "calibrators",
         f"Calibrators on {runs[0].unit}, width {runs[0].width}",
@@ -98,14 +102,16 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
         "it (5 %, Holm-corrected).",
         runs[0].unit,
         tuple(
-            StudyMeasure(metric, calibrator).to_dict() for metric in metrics for calibrator in maps
+            StudyMeasure(metric, calibrator).to_dict()
+            for metric in metrics
+            for calibrator in calibrators
         ),
         groups=(("", 1), *groups),
     )
 
 
-def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[TableEntry]:
-    measures = [StudyMeasure(metric, calibrator) for calibrator in maps]
+def _entries(cell: Sequence[Run], metric: str, calibrators: Sequence[str]) -> list[TableEntry]:
+    measures = [StudyMeasure(metric, calibrator) for calibrator in calibrators]
     columns = [
         {run.pair: measure.of(run) for run in cell if run.part(measure.calibrator)}
         for measure in measures

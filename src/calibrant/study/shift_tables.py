@@ -87,8 +87,8 @@ def shift_measures(runs: Sequence[Run], shift: Shift) -> list[StudyMeasure]:
         for measure in measures_of(runs, SHIFT_METRICS, part):
             found.setdefault(replace(measure, part="test"))
     order = {metric: place for place, metric in enumerate(SHIFT_METRICS)}
-    maps = list(dict.fromkeys(measure.calibrator for measure in found))
-    return sorted(found, key=lambda m: (maps.index(m.calibrator), order[m.metric]))
+    calibrators = list(dict.fromkeys(measure.calibrator for measure in found))
+    return sorted(found, key=lambda m: (calibrators.index(m.calibrator), order[m.metric]))
 
 
 def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
@@ -211,8 +211,10 @@ def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> lis
         for place in ("test", *parts)
         for measure in measures_of(runs, _WORST_METRICS, place)
     }
-    maps = list(dict.fromkeys(measure.calibrator for measure in found))
-    return sorted(found, key=lambda m: (_WORST_METRICS.index(m.metric), maps.index(m.calibrator)))
+    calibrators = list(dict.fromkeys(measure.calibrator for measure in found))
+    return sorted(
+        found, key=lambda m: (_WORST_METRICS.index(m.metric), calibrators.index(m.calibrator))
+    )
 
 
 def _means(

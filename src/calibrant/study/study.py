@@ -171,10 +171,10 @@ def _remarked(table: Table | None, remark: str) -> Table | None:
 def _by_unit(inputs: StudyInputs) -> list[Table]:
     """Make the tables of each corpus and setting."""
     tables: list[Table | None] = []
-    all_maps = by_unit(inputs.complete)
+    all_calibrators = by_unit(inputs.complete)
     for unit, members in by_unit(inputs.runs).items():
         main, measures = at_main_depth(members), measures_of(members, inputs.metrics)
-        complete = at_main_depth(all_maps[unit])
+        complete = at_main_depth(all_calibrators[unit])
         tables += [
             *result_tables(main, measures, inputs.by),
             *comparison_tables(main, measures, inputs.baseline),

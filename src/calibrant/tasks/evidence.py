@@ -25,11 +25,11 @@ from calibrant.tasks.run_files import check_classes, find_file, write_labels
 __all__ = [
     "EVIDENCE",
     "ROWS",
+    "read_calibration",
     "read_evidence",
-    "read_map",
     "row_evidence",
+    "write_calibration",
     "write_evidence",
-    "write_map",
 ]
 
 EVIDENCE = "evidence.npz"  # In the folder of a run.
@@ -69,7 +69,7 @@ def _with_groups(predictions: Predictions) -> Confidences:
     return confidences(predictions, None if group is None else predictions.groups[group])
 
 
-def read_map(folder: Path, labels: tuple[str, ...]) -> tuple[Calibrator, Confidences]:
+def read_calibration(folder: Path, labels: tuple[str, ...]) -> tuple[Calibrator, Confidences]:
     """Read the calibrator of a run and the evidence of its rows.
 
     A run of an earlier version takes the evidence from its validation predictions.
@@ -87,10 +87,10 @@ def read_map(folder: Path, labels: tuple[str, ...]) -> tuple[Calibrator, Confide
     return calibrator, found[ROWS]
 
 
-def write_map(
+def write_calibration(
     folder: Path, labels: tuple[str, ...], calibrator: Calibrator, evidence: Confidences
 ) -> None:
-    """Write what :func:`read_map` reads, and the labels."""
+    """Write what :func:`read_calibration` reads, and the labels."""
     write_labels(folder, labels)
     calibrator.save(folder / "calibrator.json")
     write_evidence(folder / EVIDENCE, {ROWS: evidence})

@@ -16,7 +16,7 @@ from calibrant.errors import InputError
 from calibrant.metrics import Confidences
 from calibrant.policies import Policy, calibrator_fingerprint, load_policy
 from calibrant.predictions import Predictions
-from calibrant.tasks.evidence import write_map
+from calibrant.tasks.evidence import write_calibration
 from calibrant.tasks.scoring import Scorer
 
 __all__ = [
@@ -259,7 +259,7 @@ class ModelPredictor(Predictor):
 
     def write_parts(self, folder: Path) -> None:
         """Write labels, calibrator and evidence, as the folder of a run has them."""
-        write_map(folder, self.labels, self.calibrator, self.evidence)
+        write_calibration(folder, self.labels, self.calibrator, self.evidence)
 
 
 def check_top_k(top_k: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import load_calibrator
-from calibrant.comparison.entity_map import new_entity_words
+from calibrant.comparison.span_calibrator import new_entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Tagging
@@ -74,7 +74,7 @@ def _of_entities(
         check_average(options.get("average", "rows"), "sentence", target)
         settings = {"words": kind}
         return add_review(calibrated, missed, level, "sentence", {**about, "settings": settings})
-    together = judge.entity_map(reduction)
+    together = judge.span_calibrator(reduction)
     tagging = Tagging(words)
     spans = tagging.predicted
     values = span_confidence(spans, tagging.top[0], together.reduction_)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.calibrators import Calibrator
-    from calibrant.comparison import EntityMap
+    from calibrant.comparison import SpanCalibrator
     from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.tasks.data import Data, StackedData
@@ -63,7 +63,7 @@ class LabelledExamples(ABC):
         """
         return "valid", training.get("calibrator", "temperature")
 
-    def entities(self) -> EntityMap | None:
+    def entities(self) -> SpanCalibrator | None:
         """Return the learned confidence of entities of the run, where labels are tags."""
         return None
 
@@ -83,7 +83,9 @@ class TrainedRun:
     choose: Callable[[Predictions, Predictions | None], Calibrator]
     copies: tuple[str, ...] = ()  # The corruptions of the copies that it learned from.
     copied: Predictions | None = None  # Their predictions.
-    entities: EntityMap | None = None  # The learned confidence of entities, where labels are tags.
+    entities: SpanCalibrator | None = (
+        None  # The learned confidence of entities, where labels are tags.
+    )
 
 
 class AdaptedRun(NamedTuple):

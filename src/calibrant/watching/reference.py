@@ -10,8 +10,8 @@ import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator
 from calibrant.claims import Claims
-from calibrant.comparison import EntityMap
-from calibrant.comparison.entity_map import new_entity_words
+from calibrant.comparison import SpanCalibrator
+from calibrant.comparison.span_calibrator import new_entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.tag_f1 import entity_counts
@@ -38,7 +38,7 @@ class EntityReference:
     """
 
     tags: TagSet
-    confidence: EntityMap
+    confidence: SpanCalibrator
     per_mass: float
     f1: float
     variance: float
@@ -186,7 +186,7 @@ def _entities(
     words = raw if calibrator is None else new_entity_words(calibrator, raw)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
-        confidence = EntityMap().fit(words)
+        confidence = SpanCalibrator().fit(words)
     counts = entity_counts(honest)
     mass = float(opening_mass(np.asarray(honest.probabilities(), np.float64), tags).sum())
     gold, both = float(counts.gold.sum()), float(counts.gold.sum() + counts.predicted.sum())

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
-from calibrant.comparison.entity_map import entity_words
+from calibrant.comparison.span_calibrator import entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence

@@ -12,7 +12,7 @@ from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 from calibrant.inputs import check_file, shortened
 from calibrant.tasks.class_predictor import ClassPredictor
-from calibrant.tasks.evidence import read_map
+from calibrant.tasks.evidence import read_calibration
 from calibrant.tasks.image.framing import Framing, frame_of
 from calibrant.tasks.image.picture_files import in_channels, open_image, resized
 from calibrant.tasks.predictor import ModelPredictor
@@ -137,4 +137,4 @@ def load_trained(
     from calibrant.tasks.feature_signals import with_saved_signals
 
     scorer = TorchScorer(with_saved_signals(network, folder).to(device), device)
-    return predictor(scorer, labels, *read_map(folder, labels), about)
+    return predictor(scorer, labels, *read_calibration(folder, labels), about)

@@ -55,9 +55,9 @@ class ImageTask(Task):
         self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
     ) -> OfImages:
         """Return the predictor of an export."""
-        from calibrant.tasks.evidence import read_map
+        from calibrant.tasks.evidence import read_calibration
 
-        return self.predictor_class()(scorer, labels, *read_map(folder, labels), settings)
+        return self.predictor_class()(scorer, labels, *read_calibration(folder, labels), settings)
 
 
 class Image(ImageTask):

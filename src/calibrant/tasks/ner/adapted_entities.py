@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.adapting.set_level import SetPoint, fit_line
 from calibrant.calibrators.correction import BIAS, corrected
-from calibrant.comparison.entity_map import EntityMap, entity_words
+from calibrant.comparison.span_calibrator import SpanCalibrator, entity_words
 from calibrant.errors import InputError
 from calibrant.metrics import Confidences
 from calibrant.predictions import Predictions
@@ -44,11 +44,11 @@ def _shifted(
     judge: EntityConfidence, adapted: AdaptedRun
 ) -> tuple[EntityConfidence, dict[str, Any]]:
     """Return the judge with shifted calibrators; without a line, a calibrator stays unchanged."""
-    maps, evidence = dict(judge.maps), dict(judge.evidence)
+    spans, evidence = dict(judge.spans), dict(judge.evidence)
     notes = dict[str, dict[str, Any]]()
-    for reduction, made in judge.maps.items():
+    for reduction, made in judge.spans.items():
         try:
-            maps[reduction], expected, shift = _shifted_map(made, adapted)
+            spans[reduction], expected, shift = _shifted_calibrator(made, adapted)
         except InputError as error:
             notes[reduction] = {"unchanged": str(error)}
         else:
@@ -57,13 +57,13 @@ def _shifted(
             if made.reads_signals:  # Its evidence is what it makes of entities.
                 moved = _moved(evidence[reduction].confidence, shift)
                 evidence[reduction] = replace(evidence[reduction], confidence=moved)
-    new = EntityConfidence(adapted.calibrator, maps, judge.chosen, evidence)
+    new = EntityConfidence(adapted.calibrator, spans, judge.chosen, evidence)
     return new, notes[judge.chosen]
 
 
-def _shifted_map(
-    made: EntityMap, adapted: AdaptedRun
-) -> tuple[EntityMap, tuple[float, float, float], float]:
+def _shifted_calibrator(
+    made: SpanCalibrator, adapted: AdaptedRun
+) -> tuple[SpanCalibrator, tuple[float, float, float], float]:
     def entities(words: Predictions) -> Confidences:
         return made.transform(entity_words(adapted.calibrator, words))
 
@@ -79,7 +79,7 @@ def _shifted_map(
         raise InputError("The new data have no entities.")
     expected = fit_line(points).accuracy(float(new.mean()), adapted.level)
     shift = _shift_to(new, expected[0])
-    result = EntityMap(made.reduction_)
+    result = SpanCalibrator(made.reduction_)
     result.reduction_ = made.reduction_
     result.calibrator_ = corrected(made.calibrator_, bias=np.array([0.0, shift]))
     return result, expected, shift

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.comparison.entity_map import AUTO, REDUCTIONS, EntityMap, new_entity_words
 from calibrant.comparison.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
+from calibrant.comparison.span_calibrator import AUTO, REDUCTIONS, SpanCalibrator, new_entity_words
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import read_signed
 from calibrant.metrics import Confidences, entity_confidences
@@ -35,14 +35,14 @@ WORDS, ENTITIES = "words.json", "entities.json"  # Files of a run.
 # For the words of the corpus, and for the words of raw text if it is cut differently.
 CALIBRATORS = {"corpus": "calibrator.json", "raw": "raw_calibrator.json"}
 _SIGNATURE, _FORMAT = "calibrant entities", 1
-_DAMAGE = "no maps of entities"
+_DAMAGE = "no calibrators of entities"
 
 
 class EntityConfidence:
     """Calibrators of words and of entities, and the validation entities behind them.
 
     All are of words that were cut in one way: those of the corpus, or those of raw text. There is
-    an :class:`~calibrant.comparison.EntityMap` for each reduction, and ``chosen`` is the one that
+    a :class:`~calibrant.comparison.SpanCalibrator` for each reduction; ``chosen`` is the one that
     cross-validation prefers. ``evidence`` has the raw confidence of each validation entity by
     reduction, and whether it is right; from it :meth:`threshold` is found. If the
     calibrator reads signals, it has the confidence from a calibrator that was fitted without the
@@ -52,24 +52,24 @@ class EntityConfidence:
     def __init__(
         self,
         calibrator: Calibrator,
-        maps: Mapping[Reduction, EntityMap],
+        spans: Mapping[Reduction, SpanCalibrator],
         chosen: Reduction,
         evidence: Mapping[Reduction, Confidences],
     ) -> None:
-        self.calibrator, self.maps, self.chosen = calibrator, maps, chosen
+        self.calibrator, self.spans, self.chosen = calibrator, spans, chosen
         self.evidence = evidence
 
     @classmethod
     def fit(
-        cls, calibrator: Calibrator, valid: Predictions, best: EntityMap | None = None
+        cls, calibrator: Calibrator, valid: Predictions, best: SpanCalibrator | None = None
     ) -> EntityConfidence:
         """Learn from raw validation predictions, which ``calibrator`` was fitted on.
 
         ``best`` is the calibrator of the reduction that is preferred, if it is already fitted.
         """
         words = new_entity_words(calibrator, valid)
-        best = EntityMap().fit(words) if best is None else best
-        others = {r: EntityMap(r).fit(words) for r in REDUCTIONS if r != best.reduction_}
+        best = SpanCalibrator().fit(words) if best is None else best
+        others = {r: SpanCalibrator(r).fit(words) for r in REDUCTIONS if r != best.reduction_}
         block = _sentence_numbers(words)
         evidence = {r: entity_confidences(words, reduction=r, block=block) for r in REDUCTIONS}
         if best.held_out_ is not None:
@@ -77,12 +77,12 @@ class EntityConfidence:
             evidence[best.reduction_] = replace(evidence[best.reduction_], confidence=mapped)
         return cls(calibrator, {**others, best.reduction_: best}, best.reduction_, evidence)
 
-    def entity_map(self, reduction: str = AUTO) -> EntityMap:
+    def span_calibrator(self, reduction: str = AUTO) -> SpanCalibrator:
         """Return the calibrator of entities, learned on validation words."""
         if reduction not in (AUTO, *REDUCTIONS):
             raise unknown_name("reduction", str(reduction), (AUTO, *REDUCTIONS))
         wanted = self.chosen if reduction == AUTO else reduction
-        return next(made for name, made in self.maps.items() if name == wanted)
+        return next(made for name, made in self.spans.items() if name == wanted)
 
     def threshold(self, target_risk: float, level: float = 0.9, reduction: str = AUTO) -> Guarantee:
         """Find the lowest confidence above which at most ``target_risk`` of the entities are wrong.
@@ -106,7 +106,7 @@ class EntityConfidence:
         A calibrator without signals never decreases: thresholds of its output are thresholds of
         its input, which were fixed before validation data was seen.
         """
-        together = self.entity_map(reduction)
+        together = self.span_calibrator(reduction)
         found = self.evidence[together.reduction_]
         if together.reads_signals:
             return found, THRESHOLDS
@@ -143,7 +143,7 @@ def entities_content(parts: Mapping[str, EntityConfidence]) -> dict[str, Any]:
         "words": {
             name: {
                 "chosen": part.chosen,
-                "maps": {r: made.to_dict() for r, made in part.maps.items()},
+                "maps": {r: made.to_dict() for r, made in part.spans.items()},
             }
             for name, part in parts.items()
         },
@@ -163,7 +163,7 @@ def read_entities(
             name: EntityConfidence(
                 calibrator,
                 {
-                    r: EntityMap.from_dict(content["words"][name]["maps"][r], path)
+                    r: SpanCalibrator.from_dict(content["words"][name]["maps"][r], path)
                     for r in REDUCTIONS
                 },
                 REDUCTIONS[REDUCTIONS.index(content["words"][name]["chosen"])],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.calibrators import load_calibrator
-from calibrant.comparison.entity_map import entity_words, fit_entities
+from calibrant.comparison.span_calibrator import entity_words, fit_entities
 from calibrant.comparison.under_shift import predicted_copies
 from calibrant.errors import InputError
 from calibrant.inputs import read_json
@@ -82,7 +82,7 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
 
 def _numbers(judged: EntityConfidence, test: Predictions) -> dict[str, float]:
     """Return F1, and the risk and share of the entities accepted at the target risk."""
-    found = judged.entity_map().transform(entity_words(judged.calibrator, test))
+    found = judged.span_calibrator().transform(entity_words(judged.calibrator, test))
     accepted = found.confidence >= judged.threshold(_TARGET).threshold
     wrong = (accepted & ~found.correct).sum()
     return {
@@ -132,17 +132,19 @@ def entity_judge(folder: Path, *, raw: bool) -> tuple[EntityConfidence, Predicti
 def read_judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence]:
     """Read the calibrators of entities; for earlier versions, learn them from predictions."""
     # The first version had one calibrator.
-    maps = {CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))}
+    calibrators = {
+        CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
+    }
     if (folder / CALIBRATORS[RAW]).exists():
-        maps[RAW] = load_calibrator(folder / CALIBRATORS[RAW])
-    for calibrator in maps.values():
+        calibrators[RAW] = load_calibrator(folder / CALIBRATORS[RAW])
+    for calibrator in calibrators.values():
         check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
     if (folder / ENTITIES).exists():
-        return read_entities(folder / ENTITIES, maps, read_evidence(folder / EVIDENCE))
-    valid = {name: Predictions.read(_split(folder, _VALID[name])) for name in maps}
+        return read_entities(folder / ENTITIES, calibrators, read_evidence(folder / EVIDENCE))
+    valid = {name: Predictions.read(_split(folder, _VALID[name])) for name in calibrators}
     for predictions in valid.values():
         check_classes(folder, labels, "its validation predictions", predictions.classes)
-    return {name: EntityConfidence.fit(maps[name], valid[name]) for name in maps}
+    return {name: EntityConfidence.fit(calibrators[name], valid[name]) for name in calibrators}
 
 
 def _split(folder: Path, name: str) -> Path:

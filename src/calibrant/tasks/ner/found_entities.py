@@ -35,7 +35,7 @@ class Token:
 class Entity:
     """``text[start:end]`` is a ``type``, with the probability ``confidence``.
 
-    It is learned for whole entities (:class:`~calibrant.comparison.EntityMap`); the confidence of a
+    It is learned for whole entities (:class:`~calibrant.comparison.SpanCalibrator`); that of a
     token is that of its tag alone. ``words`` are the numbers of the first word and of the word
     after the last; None unless the caller gave words. ``alternatives`` are other types of the same
     words, and "O" for no entity: they share 1 − ``confidence`` in proportion to the products of

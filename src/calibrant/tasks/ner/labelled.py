@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.feature_signals import with_saved_signals
@@ -56,9 +56,9 @@ class TaggedSentences(LabelledExamples):
             return "raw_valid", training["raw_text"]["calibrator"]
         return super().validation(training)
 
-    def entities(self) -> EntityMap:
+    def entities(self) -> SpanCalibrator:
         """Return what the run learned of words that were cut in this way."""
-        return read_judges(self.folder, self.labels)[RAW if self.raw else CORPUS].entity_map()
+        return read_judges(self.folder, self.labels)[RAW if self.raw else CORPUS].span_calibrator()
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
         """Predict one row per word."""

@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.comparison.entity_map import AUTO, EntityMap, entity_words
 from calibrant.comparison.risk_control import Guarantee
+from calibrant.comparison.span_calibrator import AUTO, SpanCalibrator, entity_words
 from calibrant.errors import InputError
 from calibrant.files import LABELLED
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
+from calibrant.old_names import warn_renamed
 from calibrant.policies import Policy, calibrator_fingerprint
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.pieces import PieceTokenizer
@@ -107,7 +108,7 @@ class EntityPredictor(Predictor):
         the corpus' own words.
 
         ``reduction`` ("auto", "product", "min" or "mean") turns the confidences of an entity's
-        words into one number, from which :meth:`entity_map` learns the confidence of the entity.
+        words into one number, from which :meth:`span_calibrator` learns that of the entity.
         With ``target_risk``, entities below :meth:`threshold` at that ``level`` are not accepted;
         with a ``policy``, those that it refuses. ``top_k`` is the number of types of each entity
         that are returned, with the predicted one.
@@ -191,9 +192,14 @@ class EntityPredictor(Predictor):
         found = self._of_texts.judged()[0].confidence
         return float(found.mean()) if len(found) else None
 
-    def entity_map(self, reduction: str = AUTO, *, tokens: bool = False) -> EntityMap:
+    def span_calibrator(self, reduction: str = AUTO, *, tokens: bool = False) -> SpanCalibrator:
         """Return the calibrator of entities, learned on validation words."""
-        return self._judge(tokens).entity_map(reduction)
+        return self._judge(tokens).span_calibrator(reduction)
+
+    def entity_map(self, reduction: str = AUTO, *, tokens: bool = False) -> SpanCalibrator:
+        """Return ``span_calibrator(…)``: the old name."""
+        warn_renamed("EntityPredictor.entity_map", "EntityPredictor.span_calibrator")
+        return self.span_calibrator(reduction, tokens=tokens)
 
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:
         """Return the columns of a table of entities: type, start, end and so on."""
@@ -266,7 +272,7 @@ class EntityPredictor(Predictor):
         if policy.kind != "target-risk" or made_for is None:  # Older policies lack it.
             return
         if made_for != calibrator_fingerprint(
-            self.entity_map(reduction, tokens=tokens).calibrator_
+            self.span_calibrator(reduction, tokens=tokens).calibrator_
         ):
             raise InputError(
                 "This policy was made for another calibrator of entities: run 'calibrant guarantee "
@@ -326,7 +332,7 @@ class EntityPredictor(Predictor):
         """Yield the number of the text, the entity, and whether it is accepted."""
         tags = TagSet.of(self.labels)
         spans = find_spans(words.predicted, tags, sentence_starts(words.calibrated))
-        together = self._judge(settings.tokens).entity_map(settings.reduction)
+        together = self._judge(settings.tokens).span_calibrator(settings.reduction)
         values = together.of_spans(words.source, spans, top_label(words.source)[0])
         types = [tags.types[kind] for kind in spans.type.tolist()]
         accepted = self._accepted(words, spans, values, types, settings.accept).tolist()

@@ -15,7 +15,7 @@ from calibrant.metrics import Confidences
 from calibrant.predictions import Predictions
 from calibrant.tasks.class_predictor import ClassPredictor
 from calibrant.tasks.encoders.pieces import PieceTokenizer
-from calibrant.tasks.evidence import read_map
+from calibrant.tasks.evidence import read_calibration
 from calibrant.tasks.run_files import check_labels, read_labels, read_max_length
 from calibrant.tasks.scoring import Scored, Scorer, TorchScorer
 from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, score_texts
@@ -77,7 +77,7 @@ def load_exported(
     """Load an export; ``settings`` are those of :meth:`TextPredictor.settings`."""
     tokenizer = PieceTokenizer.read(folder, settings["special"])
     return TextPredictor(
-        scorer, tokenizer, labels, *read_map(folder, labels), int(settings["max_length"])
+        scorer, tokenizer, labels, *read_calibration(folder, labels), int(settings["max_length"])
     )
 
 
@@ -91,5 +91,5 @@ def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> Text
     check_labels(folder, labels, model)
     scorer = TorchScorer(with_saved_signals(model, folder).to(device), device)
     return TextPredictor(
-        scorer, PieceTokenizer.of(tokenizer), labels, *read_map(folder, labels), length
+        scorer, PieceTokenizer.of(tokenizer), labels, *read_calibration(folder, labels), length
     )

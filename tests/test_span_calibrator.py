@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from calibrant import Predictions
 from calibrant.calibrators import Beta, Temperature, TopLabelIsotonic, Vector
-from calibrant.comparison import EntityMap
+from calibrant.comparison import SpanCalibrator
 from calibrant.comparison.cross_validation import make_folds
-from calibrant.comparison.entity_map import entity_words, new_entity_words
 from calibrant.comparison.entity_signals import entity_claims
+from calibrant.comparison.span_calibrator import entity_words, new_entity_words
 from calibrant.errors import InputError, NotFittedError
 from calibrant.metrics import ece, entity_ece
 from calibrant.metrics.confidences import bin_confidences
@@ -58,7 +58,7 @@ def test_it_is_a_beta_map_of_the_reduced_confidences(reduction):
     fitted = beta_of(confidence, right)
     new, truth, _ = zip(*plain(test, reduction), strict=True)
     expected = fitted.transform(Predictions.from_probabilities(new, np.zeros(len(new), int)))
-    made = EntityMap(reduction).fit(valid).transform(test)
+    made = SpanCalibrator(reduction).fit(valid).transform(test)
     np.testing.assert_allclose(made.confidence, expected.scores[:, 1], rtol=1e-9)
     np.testing.assert_array_equal(made.correct, truth)
 
@@ -97,7 +97,7 @@ def test_one_sentence_that_a_map_tags_anew_is_mapped_as_it_is():
 )
 def test_validation_chooses_what_entities_follow(truth, chosen):
     valid = sentences(np.random.default_rng(2), 3000, truth)
-    assert EntityMap().fit(valid).reduction_ == chosen
+    assert SpanCalibrator().fit(valid).reduction_ == chosen
 
 
 def test_entities_become_honest_where_a_map_of_words_does_not_make_them():
@@ -105,7 +105,7 @@ def test_entities_become_honest_where_a_map_of_words_does_not_make_them():
     valid, test = (sentences(random, 2000, np.mean) for _ in range(2))
     words = TopLabelIsotonic().fit(valid).transform(test)
     assert entity_ece(words) > 0.15
-    assert ece(bin_confidences(EntityMap().fit(valid).transform(test))) < 0.04
+    assert ece(bin_confidences(SpanCalibrator().fit(valid).transform(test))) < 0.04
 
 
 @settings(max_examples=25, deadline=None)
@@ -113,7 +113,7 @@ def test_entities_become_honest_where_a_map_of_words_does_not_make_them():
 def test_the_order_of_entities_is_kept(seed, reduction):
     valid = sentences(np.random.default_rng(seed), 30, np.mean)
     values = np.linspace(0, 1, 50)
-    mapped = EntityMap(reduction).fit(valid).apply(values)
+    mapped = SpanCalibrator(reduction).fit(valid).apply(values)
     assert ((mapped >= 0) & (mapped <= 1)).all()
     assert (np.diff(mapped) >= -1e-12).all()
 
@@ -124,7 +124,7 @@ def test_with_nothing_to_learn_from_it_is_the_product():
     )
     none = Predictions.from_probabilities([[0.9, 0.1, 0.0]] * 3, [0, 0, 1], label_names=LABELS)
     for valid in (one, none):
-        fitted = EntityMap().fit(valid)
+        fitted = SpanCalibrator().fit(valid)
         assert fitted.transform(one).confidence == pytest.approx([0.72])
         assert len(fitted.transform(none)) == 0
 
@@ -133,13 +133,13 @@ def test_two_sentences_whose_hashes_meet_count_as_one():
     """Cross-validation deals hashes of sentences to its folds: it would find one alone."""
     scores, groups = [[0.1, 0.9, 0.0], [0.3, 0.7, 0.0]], {"sentence": [20, 23]}
     valid = Predictions.from_probabilities(scores, [1, 0], label_names=LABELS, groups=groups)
-    assert EntityMap().fit(valid).transform(valid).confidence == pytest.approx([0.9, 0.7])
+    assert SpanCalibrator().fit(valid).transform(valid).confidence == pytest.approx([0.9, 0.7])
 
 
 @pytest.mark.parametrize("right", [0.0, 1.0])
 def test_all_right_or_all_wrong_is_finite(right):
     valid = sentences(np.random.default_rng(4), 50, lambda _: right)
-    mapped = EntityMap().fit(valid).transform(valid).confidence
+    mapped = SpanCalibrator().fit(valid).transform(valid).confidence
     assert np.isfinite(mapped).all()
     assert abs(mapped - right).max() < 0.1
     assert abs(mapped.mean() - right) >= 0.999 / 52  # Fifty in a row are no certainty.
@@ -153,7 +153,7 @@ def test_few_wrong_entities_do_not_make_the_others_certain():
     p = Predictions.from_probabilities(
         scores, labels, label_names=LABELS, groups={"sentence": np.arange(80)}
     )
-    found = EntityMap().fit(p).transform(p).confidence
+    found = SpanCalibrator().fit(p).transform(p).confidence
     assert found.max() < 0.995
 
 
@@ -161,22 +161,22 @@ def test_confidences_of_exactly_0_and_1_stay_finite():
     scores = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]] * 20
     labels = [1, 0, 1, 0] * 20
     p = Predictions.from_probabilities(scores, labels, label_names=LABELS)
-    assert np.isfinite(EntityMap().fit(p).apply(np.array([0.0, 0.5, 1.0]))).all()
+    assert np.isfinite(SpanCalibrator().fit(p).apply(np.array([0.0, 0.5, 1.0]))).all()
 
 
 def test_wrong_use_is_an_error():
     with pytest.raises(InputError, match="reduction"):
-        EntityMap("sum")
+        SpanCalibrator("sum")
     with pytest.raises(NotFittedError, match="fit"):
-        EntityMap().apply(np.array([0.5]))
+        SpanCalibrator().apply(np.array([0.5]))
     with pytest.raises(InputError, match="one number per entity"):
-        EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array(0.5))
+        SpanCalibrator().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array(0.5))
     with pytest.raises(InputError, match="takes confidences in"):
-        EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array([2.0]))
+        SpanCalibrator().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array([2.0]))
     with pytest.raises(NotFittedError, match="fit"):
-        EntityMap().transform(sentences(np.random.default_rng(0), 9, np.mean))
+        SpanCalibrator().transform(sentences(np.random.default_rng(0), 9, np.mean))
     with pytest.raises(InputError):  # Classes that are no tags.
-        EntityMap().fit(Predictions.from_probabilities([[0.9, 0.1]], [0]))
+        SpanCalibrator().fit(Predictions.from_probabilities([[0.9, 0.1]], [0]))
 
 
 def damaged_words(n, damage, seed, corruption=None):
@@ -205,11 +205,11 @@ def with_copies():
         damaged_words(700, strength, number, f"{kind}-{strength}")
         for number, (kind, strength) in enumerate((k, s) for k in ("ocr", "typos") for s in (1, 4))
     ]
-    return EntityMap("mean").fit(damaged_words(700, 0, 9), Predictions.concatenate(copies))
+    return SpanCalibrator("mean").fit(damaged_words(700, 0, 9), Predictions.concatenate(copies))
 
 
 def test_copies_teach_the_confidence_of_entities(with_copies):
-    plain_map = EntityMap("mean").fit(damaged_words(700, 0, 9))
+    plain_map = SpanCalibrator("mean").fit(damaged_words(700, 0, 9))
     test, clean = damaged_words(2000, 3, 10), damaged_words(2000, 0, 11)
     assert with_copies.reads_signals
     assert "on unseen damage" in with_copies.reason_
@@ -227,7 +227,7 @@ def test_held_out_entities_stand_in_the_order_of_validation(with_copies):
 
 
 def test_a_map_of_signals_survives_its_file_and_refuses_bare_confidences(with_copies):
-    again = EntityMap.from_dict(with_copies.to_dict(), "a file")
+    again = SpanCalibrator.from_dict(with_copies.to_dict(), "a file")
     test = damaged_words(50, 2, 12)
     assert again.transform(test).confidence.tolist() == (
         with_copies.transform(test).confidence.tolist()
@@ -260,6 +260,6 @@ def test_signals_of_entities_against_plain_loops():
 def test_copies_without_entities_teach_nothing():
     valid, blank = damaged_words(60, 0, 1), damaged_words(60, 0, 2, "ocr-1")
     outside = blank.with_scores(np.tile([9.0, 0, 0], (len(blank), 1)), "logits")
-    fitted = EntityMap().fit(valid, outside)
+    fitted = SpanCalibrator().fit(valid, outside)
     assert not fitted.reads_signals
     assert "one kind alone" in fitted.reason_

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AUTO",
     "REDUCTIONS",
-    "EntityMap",
+    "SpanCalibrator",
     "entity_words",
     "fit_entities",
     "new_entity_words",
@@ -42,7 +42,7 @@ _FOLDS = 5
 _ROUNDING = 1e-6  # By so much a mean of confidences may be above 1.
 
 
-class EntityMap:
+class SpanCalibrator:
     """P(the entity is right) = beta(r(c_1 … c_n)) of the confidences c of its words.
 
     A calibrator of words makes words honest, not entities: the tags of one entity depend on each
@@ -74,7 +74,7 @@ class EntityMap:
     >>> p = Predictions.from_probabilities(
     ...     scores, labels, label_names=names, groups={"sentence": sentence}
     ... )
-    >>> fitted = EntityMap("product").fit(p)  # p² is what it is given, and p is right.
+    >>> fitted = SpanCalibrator("product").fit(p)  # p² is what it is given, and p is right.
     >>> fitted.apply(np.array([0.64, 0.81])).round(1)
     array([0.8, 0.9])
     """
@@ -128,14 +128,16 @@ class EntityMap:
         """Map confidences that are already reduced, one for each entity."""
         if self.reads_signals:
             raise InputError(
-                "This EntityMap reads signals of entities, not their confidence alone: "
-                "EntityMap.transform takes the predictions of words."
+                "This SpanCalibrator reads signals of entities, not their confidence alone: "
+                "SpanCalibrator.transform takes the predictions of words."
             )
         values = np.asarray(to_numpy(confidence), np.float64)
         if values.ndim != 1:
-            raise InputError(f"EntityMap.apply takes one number per entity, got {values.shape}.")
+            raise InputError(
+                f"SpanCalibrator.apply takes one number per entity, got {values.shape}."
+            )
         if (abs(values - 0.5) > 0.5 + _ROUNDING).any():
-            raise InputError("EntityMap.apply takes confidences in [0, 1].")
+            raise InputError("SpanCalibrator.apply takes confidences in [0, 1].")
         unknown = Confidences(values, np.zeros(len(values), bool))
         return _right(self.calibrator_.transform(_as_predictions(unknown)))
 
@@ -143,7 +145,7 @@ class EntityMap:
         """Return the honest confidence and the correctness of every predicted entity.
 
         >>> p = Predictions.from_probabilities([[0.1, 0.9]], [1], label_names=["O", "B-X"])
-        >>> EntityMap().fit(p).transform(p).confidence
+        >>> SpanCalibrator().fit(p).transform(p).confidence
         array([0.9])
         """
         self._check_fitted()
@@ -174,7 +176,7 @@ class EntityMap:
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "calibrator_"):
-            raise NotFittedError("EntityMap is not fitted: call fit(valid) first.")
+            raise NotFittedError("SpanCalibrator is not fitted: call fit(valid) first.")
 
 
 def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
@@ -206,13 +208,13 @@ def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
 
 def fit_entities(
     calibrator: Calibrator, valid: Predictions, copies: Predictions | None = None
-) -> EntityMap:
+) -> SpanCalibrator:
     """Learn the confidence of entities of ``calibrant predict``, for a calibrator of words.
 
     Copies are raw predictions; they help if the calibrator keeps every tag.
     """
     words = new_entity_words(calibrator, valid)
-    return EntityMap().fit(words, copies if _keeps_tags(calibrator) else None)
+    return SpanCalibrator().fit(words, copies if _keeps_tags(calibrator) else None)
 
 
 def _keeps_tags(calibrator: Calibrator) -> bool:
