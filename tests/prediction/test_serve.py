@@ -1,8 +1,11 @@
 """``calibrant serve`` as a process: real models, real sockets, signals."""
 
+import base64
+import io
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +16,7 @@ import urllib.error
 import urllib.request
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from calibrant.loading import load
@@ -20,6 +24,7 @@ from calibrant.serving.running import listen
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
+Image = pytest.importorskip("PIL.Image")
 
 
 @contextmanager
@@ -160,6 +165,85 @@ def test_a_damaged_folder(runs, tmp_path, capsys):
 
     assert main(["serve", str(tmp_path)]) == 2
     assert "no recipe.json" in capsys.readouterr().err
+
+
+INPUTS = {
+    "ner": ({"texts": TEXTS, "top_k": 3, "target_risk": 0.5}, TEXTS),
+    "text": ({"texts": TEXTS, "top_k": 2, "min_confidence": 0.5}, TEXTS),
+    "image": (None, None),
+    "segmentation": (None, None),
+}
+
+
+@pytest.mark.parametrize("task", INPUTS)
+def test_answers_follow_the_schema_and_equal_predict_bit_for_bit(runs, task):
+    """The same inputs that run together have the same numbers, here and there."""
+    jsonschema = pytest.importorskip("jsonschema")
+    from starlette.testclient import TestClient
+
+    from calibrant.serving import app
+
+    predictor = load(runs[task])
+    asked, given = INPUTS[task]
+    if asked is None:
+        pixels = np.random.default_rng(0).integers(0, 255, (3, 16, 20), np.uint8)
+        given = [Image.fromarray(one) for one in pixels]
+        encoded = []
+        for one in given:
+            one.save(file := io.BytesIO(), "PNG")
+            encoded.append(base64.b64encode(file.getvalue()).decode())
+        asked = {"images": encoded, "target_risk": 0.5}
+        asked |= {"maps": True} if predictor.makes_masks else {"top_k": 3}
+    client = TestClient(app(predictor))
+    schema = client.get("/openapi.json").json()["paths"]["/predict"]["post"]
+    answer = client.post("/predict", json=asked)
+    assert answer.status_code == 200
+    content = answer.json()
+    body = schema["requestBody"]["content"]["application/json"]["schema"]
+    jsonschema.validate(asked, body, jsonschema.Draft202012Validator)
+    told = schema["responses"]["200"]["content"]["application/json"]["schema"]
+    jsonschema.validate(content, told, jsonschema.Draft202012Validator)
+    options = {k: v for k, v in asked.items() if k not in ("texts", "images", "maps")}
+    found = [p.to_dict() for p in predictor.predict(given, **options)]
+    for one in content["predictions"]:
+        for name in ("mask", "confidence_map"):
+            assert (name in one) == predictor.makes_masks
+            if predictor.makes_masks:
+                picture = Image.open(io.BytesIO(base64.b64decode(one.pop(name))))
+                assert picture.size == (20, 16)
+    assert content["predictions"] == json.loads(json.dumps(found))
+    error = client.post("/predict", json={}).json()
+    refused = schema["responses"]["422"]["content"]["application/json"]["schema"]
+    jsonschema.validate(error, refused, jsonschema.Draft202012Validator)
+
+
+def test_a_model_that_cannot_predict_is_one_line_at_the_start(runs, tmp_path, capsys):
+    """Weights of NaN: nothing is wrong with the file, but with what it holds."""
+    from safetensors.numpy import load_file, save_file
+
+    from calibrant.cli import main
+
+    shutil.copytree(runs["ner"], tmp_path / "run")
+    path = tmp_path / "run" / "model" / "model.safetensors"
+    save_file({name: np.full_like(w, np.nan) for name, w in load_file(path).items()}, path)
+    assert main(["serve", str(tmp_path / "run"), "--port", "0"]) == 2
+    line = capsys.readouterr().err
+    assert "cannot predict" in line
+    assert line.count("\n") == 1
+
+
+def test_a_report_outside_of_the_folder_is_not_shown(tmp_path):
+    from calibrant.cli.serve import _report
+
+    folder = tmp_path / "run"
+    folder.mkdir()
+    assert _report(folder) is None
+    (tmp_path / "secret").write_text("secret")
+    (folder / "report.html").symlink_to(tmp_path / "secret")
+    assert _report(folder) is None
+    (folder / "report.html").unlink()
+    (folder / "report.html").write_text("<p>")
+    assert _report(folder) == folder / "report.html"
 
 
 def test_answers_are_sent_at_once():

@@ -254,6 +254,25 @@ class TestPage:
         assert self.chosen(page) == "Carla: PER, by hand"
         assert page.run("return document.querySelectorAll('mark').length") == 3
 
+    def test_an_entity_is_added_by_keys_alone(self, page):
+        for _ in range(3):
+            self.key(page, "w")
+        selected = self.chosen(page)
+        assert selected == "Selected: met"  # The emoji, Dylan, met.
+        self.key(page, "W")
+        assert self.chosen(page) == "Selected: Dylan"
+        self.key(page, "2")
+        assert self.chosen(page) == "Dylan: LOC, by hand"
+
+    def test_enter_on_the_list_of_keys_accepts_nothing(self, page, decisions):
+        page.run(
+            "document.querySelector('summary').dispatchEvent(new KeyboardEvent('keydown', "
+            "{key: 'Enter', bubbles: true}))"
+        )
+        decisions.refresh()
+        assert decisions.latest == {}
+        assert page.run("return document.getElementById('save').disabled") is False
+
     def test_a_decision_that_is_not_saved_stays_on_the_page(self, page, monkeypatch):
         def full(*_):
             raise InputError("d.jsonl cannot be written: No space left on device.")

@@ -108,6 +108,9 @@ REFUSED = [
     (b'{"text": "a", "min_confidence": 2}', 422, "[0, 1]"),
     (b'{"text": "a", "target_risk": 0}', 422, "target risk"),
     (b'{"text": "a", "target_risk": 1e999}', 422, "a number"),
+    (b'{"text": "a", "top_k": 1' + b"0" * 400 + b"}", 422, "a whole number"),
+    (b'{"text": "a", "level": -1' + b"0" * 400 + b"}", 422, "a number"),
+    (b'{"text": "a", "maps": true}', 422, "Unknown field 'maps'"),
     (b'{"text": "a", "level": "high"}', 422, "a text"),
 ]
 
@@ -329,6 +332,12 @@ class TestImages:
     def test_the_number_of_pixels(self, images, height, status):
         encoded = base64.b64encode(self.picture(20, height)).decode()
         assert post(images, {"image": encoded}).status_code == status
+
+    def test_formats_that_start_programs_are_not_read(self, images):
+        """Pillow would start Ghostscript for this one."""
+        body = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 15 5\n%%EndComments\n"
+        answer = images.post("/predict", content=body, headers={"content-type": "image/png"})
+        assert answer.status_code == 422
 
     def test_a_damaged_picture(self, images):
         body = self.picture(15)[:40]

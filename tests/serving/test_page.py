@@ -1,5 +1,9 @@
 """The page of the service in a real browser."""
 
+import base64
+import io
+
+import numpy as np
 import pytest
 from tests.browser import served
 
@@ -130,3 +134,110 @@ def test_an_error_is_shown(browser, address):
         "document.getElementById('status').textContent",
     )
     assert "100,001 characters" in message
+
+
+@pytest.fixture
+def picture(tmp_path):
+    """A picture of 8 × 6 pixels under a hostile name, as a data URL."""
+    pillow = pytest.importorskip("PIL.Image")
+    pillow.fromarray(np.full((6, 8, 3), 200, np.uint8)).save(file := io.BytesIO(), "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def open_picture(browser, url):
+    browser.wait("!document.getElementById('ask').hidden")
+    browser.run(
+        "const bytes = Uint8Array.from(atob(arguments[0].split(',')[1]), (c) => c.charCodeAt(0));"
+        "const files = new DataTransfer(); files.items.add(new File([bytes], arguments[1]));"
+        "document.getElementById('file').files = files.files;"
+        "document.getElementById('file').dispatchEvent(new Event('change'))",
+        url,
+        HOSTILE,
+    )
+    browser.wait("document.getElementById('status').textContent === 'Done.'")
+
+
+def text_of(browser, name):
+    return browser.run(f"return document.getElementById('{name}').textContent")
+
+
+def test_an_image_with_its_class_and_the_next_ones(browser, predictor, picture):
+    class OfPictures(type(predictor)):
+        unit = "images"
+
+        def scored(self, inputs):
+            return super().scored(["x" * one.width for one in inputs])
+
+    with served(app(OfPictures())) as address:
+        browser.open(address, width=360)
+        open_picture(browser, picture)
+        assert text_of(browser, "model").startswith("Finds the class of images. 3 classes")
+        assert text_of(browser, "summary").startswith("Predicted: short, 90 %, accepted.")
+        assert "middle5 %" in text_of(browser, "list")
+        assert text_of(browser, "picture-name") == HOSTILE
+        assert browser.run("return document.getElementById('picture').naturalWidth") == 8
+        assert browser.run("return document.querySelector('.of-masks').hidden")
+        assert browser.run("return document.documentElement.scrollWidth <= 360")
+        assert browser.logs() == []
+
+
+def test_a_mask_with_its_confidences(browser, predictor, picture):
+    """The left half is certain, the right half is not: a target risk leaves it for review."""
+    from calibrant.tasks.segmentation.predictor import Mask
+
+    class OfPixels(type(predictor)):
+        unit, makes_masks = "images", True
+
+        def stream(self, inputs, **options):
+            accept = self.acceptance(**{k: v for k, v in options.items() if k != "top_k"})
+            for one in inputs:
+                classes = np.ones((one.height, one.width), np.int16)
+                classes[:, : one.width // 2] = 0
+                confidence = np.where(classes == 0, 0.99, 0.55)
+                yield Mask(self.labels, classes, confidence, accept.decide(confidence))
+
+    def pixel(canvas, x):
+        return browser.run(
+            "return [...document.getElementById(arguments[0]).getContext('2d')"
+            ".getImageData(arguments[1], 2, 1, 1).data]",
+            canvas,
+            x,
+        )
+
+    found = OfPixels()
+    confidence = np.tile([0.99, 0.55], 200)
+    found.evidence = Confidences(confidence, confidence > 0.9, found.evidence.block)
+    with served(app(found)) as address:
+        browser.open(address)
+        open_picture(browser, picture)
+        assert "100 % of the pixels are accepted" in text_of(browser, "summary")
+        assert "short24" in text_of(browser, "list")
+        assert pixel("confidences", 1) == [0xA9, 0xDC, 0xB4, 255]  # Over 90 %.
+        assert pixel("confidences", 6) == [0xFD, 0xE3, 0xD8, 255]  # Under 60 %.
+        colors = [pixel("classes", x) for x in (1, 6)]
+        assert colors[0] != colors[1]
+        browser.run(
+            "const s = document.getElementById('slider'); s.value = 6;"
+            "s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'))"
+        )
+        browser.wait("document.getElementById('summary').textContent.includes('50 % of')")
+        assert pixel("classes", 1) == colors[0]
+        assert pixel("classes", 6) in ([255, 255, 255, 255], [60, 60, 60, 255])
+        assert browser.logs() == []
+
+
+def test_the_keyboard_reaches_everything(browser, address):
+    """Tab goes from the text to the file, the button and the slider, with a visible focus."""
+    browser.open(address)
+    browser.wait("!document.getElementById('ask').hidden")
+    browser.run("document.getElementById('text').focus()")
+    found = []
+    for _ in range(3):
+        browser.press("Tab")
+        found.append(browser.run("return document.activeElement.id"))
+        ringed = {"file": "file-label"}.get(found[-1], found[-1])
+        outline = browser.run(
+            "return getComputedStyle(document.getElementById(arguments[0])).outlineStyle", ringed
+        )
+        assert outline == "solid", ringed
+    assert found == ["file", "predict", "slider"]

@@ -36,7 +36,6 @@ __all__ = [
 ]
 
 _COLORS = (36, 33, 35, 32, 34, 31)  # One per entity type, in turn.
-_REFUSED = 255  # In a mask: not accepted.
 
 
 def check_output(args: argparse.Namespace, source: Path | None) -> None:
@@ -174,17 +173,11 @@ class _MaskFiles:
 
 def save_mask(row: Row, mask: Mask) -> None:
     """Write a mask as two pictures: the number of each pixel's class, and its confidence."""
-    import numpy as np
-
-    if len(mask.labels) > _REFUSED:
-        raise InputError(f"A mask can show {_REFUSED} classes, got {len(mask.labels)}.")
-    classes = np.where(mask.accepted, mask.classes, _REFUSED)
-    pictures = {"mask": classes, "confidence_map": np.round(255 * mask.confidence)}
     pillow = require("PIL.Image", "data", "Writing masks")
-    for field, values in pictures.items():
+    for field, values in zip(("mask", "confidence_map"), mask.pictures(), strict=True):
         # A block may run again after its worker is lost: it writes the same file.
         with new_file(row[field], overwrite=True) as unfinished:
-            pillow.fromarray(values.astype(np.uint8)).save(unfinished)
+            pillow.fromarray(values).save(unfinished)
 
 
 def printed_lines(row: Row, prediction: Any, *, types: Sequence[str] = ()) -> str:

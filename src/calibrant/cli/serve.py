@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_address, add_device, add_run, add_trust
 from calibrant.errors import InputError
+from calibrant.inputs import shortened
+
+if TYPE_CHECKING:
+    from calibrant.tasks.predictor import Predictor
 
 __all__ = ["add_parser", "run"]
 
@@ -72,16 +76,35 @@ def run(args: argparse.Namespace) -> int:
     given = {name: getattr(args, f"max_{name}") for name in _LIMITS}
     limits = _limits({name: value for name, value in given.items() if value is not None})
     predictor = load_run(args.model, args.device, trust_remote_code=args.trust_remote_code)
-    report = Path(args.model) / "report.html"
+    _check_predicts(predictor, args.model)
     application = app(
         predictor,
         policy=args.policy,
         limits=limits,
         token=token,
         hosts=LOOPBACK if is_local(args.host) else None,
-        report=report if report.is_file() else None,
+        report=_report(Path(args.model)),
         log_texts=args.log_texts,
     )
     what = f"Serving {args.model}"
     run_application(application, args.host, args.port, what, seconds=limits.seconds)
     return 0
+
+
+def _check_predicts(predictor: Predictor, model: str) -> None:
+    """Predict once before the first request: a damaged model is one line at the start."""
+    import numpy as np
+
+    given = np.zeros((64, 64), np.uint8) if predictor.unit == "images" else "Anna met Bob in Rome."
+    try:
+        list(predictor.stream([given]))
+    except Exception as error:
+        reason = shortened(str(error).replace("\n", " "), 200) or type(error).__name__
+        raise InputError(f"The model of {model} cannot predict: {reason}") from None
+
+
+def _report(folder: Path) -> Path | None:
+    """Return the report of a run; a link that leads out of the folder is none."""
+    path = folder / "report.html"
+    inside = path.resolve().is_relative_to(folder.resolve())
+    return path if inside and path.is_file() else None

@@ -15,7 +15,8 @@ from calibrant.json_values import FORMAT
 from calibrant.reviewing.decisions import Decisions, Stale
 from calibrant.reviewing.documents import Document, Span, by_gain, check_spans, expected_gain
 from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer, static
-from calibrant.serving.requests import Limits, Refusal, read_body
+from calibrant.serving.refusal import Refusal
+from calibrant.serving.requests import Limits, read_body
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from calibrant.errors import InputError
-from calibrant.serving.requests import Refusal
+from calibrant.serving.refusal import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request

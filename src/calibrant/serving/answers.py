@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from calibrant.serving.access import check_access, check_site, check_token
-from calibrant.serving.requests import Refusal
+from calibrant.serving.refusal import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Guard", "error_handlers", "json_answer", "page_answer", "static"]
 
 LOGGER = logging.getLogger("calibrant.serving")
-_STATIC = ("common.js", "page.js", "page.css", "review.js", "review.css")
+_STATIC = ("common.js", "masks.js", "page.js", "page.css", "review.js", "review.css")
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

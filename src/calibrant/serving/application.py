@@ -14,7 +14,9 @@ from calibrant.serving.answers import Guard, error_handlers, json_answer, page_a
 from calibrant.serving.batching import Batcher, QueueFull
 from calibrant.serving.measurements import Measurements
 from calibrant.serving.openapi import describe
-from calibrant.serving.requests import Asked, Limits, Options, Refusal, read_body, read_request
+from calibrant.serving.pictures import with_maps
+from calibrant.serving.refusal import Refusal
+from calibrant.serving.requests import Asked, Limits, Options, read_body, read_request
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -133,10 +135,10 @@ class _Service:
         accept = await self._checked(asked.options)
         found = await self._run(asked)
         self.measured.predicted(found)
-        content: dict[str, Any] = {
-            "format": FORMAT,
-            "predictions": [prediction.to_dict() for prediction in found],
-        }
+        shown = [prediction.to_dict() for prediction in found]
+        if asked.options.maps:
+            shown = await asyncio.to_thread(with_maps, shown, found)
+        content: dict[str, Any] = {"format": FORMAT, "predictions": shown}
         if (meaning := accept.meaning()) is not None:
             content["guarantee"] = json_values(meaning)
         return json_answer(content)
@@ -183,12 +185,7 @@ class _Service:
 
     async def schema(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /openapi.json."""
-        predictor = self.predictor
-        return json_answer(
-            describe(
-                predictor.unit, predictor.labels, self.limits, entities=predictor.finds_entities
-            )
-        )
+        return json_answer(describe(self.predictor, self.limits))
 
     async def about(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /about: what the page needs to know."""

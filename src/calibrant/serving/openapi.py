@@ -2,97 +2,128 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 from calibrant import __version__
-from calibrant.serving.requests import Limits
+from calibrant.json_values import FORMAT
+from calibrant.serving.requests import Limits, option_names
+
+if TYPE_CHECKING:
+    from calibrant.tasks.predictor import Predictor
 
 __all__ = ["describe"]
 
-_ERROR = {
-    "type": "object",
-    "properties": {"error": {"type": "string"}},
-    "required": ["error"],
+_TEXT, _FLAG = {"type": "string"}, {"type": "boolean"}
+_PLACE = {"type": "integer", "minimum": 0}
+_SHARE = {"type": "number", "minimum": 0, "maximum": 1}
+_INSIDE = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
+_BASE64 = {"type": "string", "contentEncoding": "base64"}
+_PNG = {**_BASE64, "contentMediaType": "image/png"}
+_OPTIONS = {
+    "top_k": {"type": "integer", "minimum": 1, "default": 1},
+    "min_confidence": {**_SHARE, "default": 0},
+    "target_risk": _INSIDE,
+    "level": {**_INSIDE, "default": 0.9},
+    "maps": {**_FLAG, "default": False},
 }
 _REFUSALS = {
     "400": "The body is not valid JSON.",
     "401": "The token is missing or wrong.",
+    "403": "The request is from a page of another site.",
     "408": "The body took too long.",
     "413": "The body, a text, an image or the list is too large.",
     "415": "The content type is not known.",
+    "421": "The request names another host.",
     "422": "A field is missing, unknown or of the wrong kind.",
+    "500": "An error in the service, which its log describes.",
     "503": "Too many inputs wait, or the prediction took too long: try again after Retry-After.",
 }
 
 
-def describe(
-    unit: str, labels: tuple[str, ...], limits: Limits, *, entities: bool
-) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of a service for ``unit``: texts or images."""
-    one = unit[:-1]
-    given = {"type": "string", "maxLength": limits.characters}
-    if unit == "images":
-        given = {"type": "string", "contentEncoding": "base64"}
-    properties: dict[str, Any] = {
-        one: given,
-        unit: {"type": "array", "items": given, "minItems": 1, "maxItems": limits.inputs},
-        "top_k": {"type": "integer", "minimum": 1, "default": 1},
-        "min_confidence": {"type": "number", "minimum": 0, "maximum": 1, "default": 0},
-        "target_risk": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-        "level": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.9},
-    }
-    asked = {
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": False,
-        "oneOf": [{"required": [one]}, {"required": [unit]}],
-    }
-    bodies: dict[str, Any] = {"application/json": {"schema": asked}}
-    if unit == "images":
-        bodies |= {"image/*": {"schema": {"type": "string", "format": "binary"}}}
-    answers = {"200": _answer("Predictions in the order of the inputs.", _predictions(entities))}
-    answers |= {status: _answer(words, _ERROR) for status, words in _REFUSALS.items()}
+def describe(predictor: Predictor, limits: Limits) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of a service."""
+    answers = {"200": _answer("Predictions in the order of the inputs.", _predictions(predictor))}
+    error = _object({"error": _TEXT})
+    answers |= {status: _answer(words, error) for status, words in _REFUSALS.items()}
+    body = {"required": True, "content": _bodies(predictor, limits)}
+    classes = ", ".join(predictor.labels)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "calibrant",
             "version": __version__,
-            "description": "Predictions with calibrated confidence. Classes: " + ", ".join(labels),
+            "description": f"Predictions with calibrated confidence. Classes: {classes}",
         },
         "paths": {
-            "/predict": {"post": {"requestBody": {"content": bodies}, "responses": answers}},
-            "/healthz": {"get": {"responses": {"200": {"description": "The service answers."}}}},
+            "/predict": {"post": {"requestBody": body, "responses": answers}},
+            "/healthz": {"get": {"responses": {"200": _answer("The service answers.", _HEALTH)}}},
             "/metrics": {"get": {"responses": {"200": {"description": "For Prometheus."}}}},
         },
     }
+
+
+def _bodies(predictor: Predictor, limits: Limits) -> dict[str, Any]:
+    many, images = predictor.unit, predictor.unit == "images"
+    one = many.removesuffix("s")
+    given = _BASE64 if images else {**_TEXT, "maxLength": limits.characters}
+    most = min(limits.inputs, limits.queue)
+    inputs = {
+        one: given,
+        many: {"type": "array", "items": given, "minItems": 1, "maxItems": most},
+    }
+    options = {name: _OPTIONS[name] for name in option_names(predictor.makes_masks)}
+    asked = _object({**inputs, **options}, {one, many, *options})
+    asked["oneOf"] = [{"required": [one]}, {"required": [many]}]
+    picture = {"image/*": {"schema": {"type": "string", "format": "binary"}}} if images else {}
+    return {"application/json": {"schema": asked}, **picture}
+
+
+def _object(properties: dict[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
+    """Return the schema of an object that has these properties and no others."""
+    required = [name for name in properties if name not in optional]
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**found, "required": required} if required else found
+
+
+def _several(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+_HEALTH = _object({"status": {"const": "ok"}, "waiting": _PLACE})
+_RANKED = _several(_object({"label": _TEXT, "confidence": _SHARE}))
 
 
 def _answer(words: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": words, "content": {"application/json": {"schema": schema}}}
 
 
-def _predictions(entities: bool) -> dict[str, Any]:
-    number, text, flag = {"type": "number"}, {"type": "string"}, {"type": "boolean"}
-    one: dict[str, Any] = {
-        "type": "object",
-        "properties": {"label": text, "confidence": number, "accepted": flag},
-    }
-    if entities:
-        place = {"type": "integer"}
-        entity = {
-            "type": "object",
-            "properties": {
-                "type": text, "start": place, "end": place, "text": text, "confidence": number,
-            },
-        }  # fmt: skip
-        several = {"type": "array", "items": entity}
-        one["properties"] = {"text": text, "entities": several, "abstained": several}
-    return {
-        "type": "object",
-        "properties": {
-            "format": {"const": 1},
-            "predictions": {"type": "array", "items": one},
-            "guarantee": {"type": "object"},
-        },
-        "required": ["format", "predictions"],
-    }
+def _predictions(predictor: Predictor) -> dict[str, Any]:
+    one = _mask() if predictor.makes_masks else _class()
+    one = _entities() if predictor.finds_entities else one
+    guarantee = {"type": "object", "properties": {"meaning": _TEXT}, "required": ["meaning"]}
+    content = {"format": {"const": FORMAT}, "predictions": _several(one), "guarantee": guarantee}
+    return _object(content, {"guarantee"})
+
+
+def _class() -> dict[str, Any]:
+    optional = {"alternatives": _RANKED, "labels": _several(_TEXT), "empty": _FLAG}
+    optional["accepted"] = _FLAG  # A policy of sets of classes accepts nothing.
+    return _object({"label": _TEXT, "confidence": _SHARE, **optional}, optional)
+
+
+def _mask() -> dict[str, Any]:
+    of_class = _object({"pixels": _PLACE, "confidence": _SHARE})
+    size = {"height": _PLACE, "width": _PLACE, "confidence": _SHARE, "accepted": _SHARE}
+    maps = {"mask": _PNG, "confidence_map": _PNG}
+    classes = {"type": "object", "additionalProperties": of_class}
+    return _object({**size, "classes": classes, **maps}, maps)
+
+
+def _entities() -> dict[str, Any]:
+    place = {"text": _TEXT, "start": _PLACE, "end": _PLACE, "confidence": _SHARE}
+    token = _object({**place, "tag": _TEXT})
+    found = {**place, "type": _TEXT, "tokens": _several(token), "alternatives": _RANKED}
+    entities = _several(_object(found, {"alternatives"}))
+    content = {"text": _TEXT, "entities": entities, "abstained": entities}
+    return _object({**content, "review": _several(token)}, {"review"})

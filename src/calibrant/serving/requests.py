@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import io
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from calibrant.extras import require
 from calibrant.inputs import shortened
+from calibrant.serving.pictures import read_encoded, read_picture
+from calibrant.serving.refusal import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from calibrant.tasks.predictor import Predictor
 
-__all__ = ["Asked", "Limits", "Options", "Refusal", "read_body", "read_request"]
+__all__ = ["Asked", "Limits", "Options", "option_names", "read_body", "read_request"]
 
-
-class Refusal(Exception):  # noqa: N818 — an answer, not a defect.
-    """An answer with an error status and one line that explains what to do."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.headers = status, dict(headers or {})
+_TOO_LARGE = 2**63  # Of a number; infinity and NaN are not below it either.
+# What an option must be, if it is not any number.
+_KINDS: dict[str, tuple[Any, str]] = {
+    "top_k": (int, "a whole number"),
+    "maps": (bool, "true or false"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,12 +52,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Options:
-    """How predictions are accepted and shown; equal options share a batch."""
+    """How predictions are accepted and shown; equal options share a batch.
+
+    ``maps`` adds the pictures of a mask: the class and the confidence of each pixel.
+    """
 
     top_k: int = 1
     min_confidence: float = 0.0
     target_risk: float | None = None
     level: float = 0.9
+    maps: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -
     kind = kind.split(";")[0].strip().lower()
     images = predictor.unit == "images"
     if images and kind.startswith("image/"):
-        return Asked([_picture(body, "The body", limits)], Options(), single=True)
+        return Asked([read_picture(body, "The body", limits.pixels)], Options(), single=True)
     if kind != "application/json":
         also = " or as an image (image/png, image/jpeg)" if images else ""
         raise Refusal(415, f"Send the request as application/json{also}, got '{kind[:80]}'.")
@@ -111,7 +111,9 @@ def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -
     one, many = ("image", "images") if images else ("text", "texts")
     given, single = _given(content, one, many)
     _check_count(given, many, limits)
-    options = _options({k: v for k, v in content.items() if k not in (one, many)}, one, many)
+    known = option_names(predictor.makes_masks)
+    others = {name: value for name, value in content.items() if name not in (one, many)}
+    options = _options(others, [one, many], known)
     read = _read_image if images else _read_text
     inputs = [
         read(value, f"'{one}'" if single else f"{one} {number}", limits)
@@ -157,18 +159,20 @@ def _check_count(given: list[Any], many: str, limits: Limits) -> None:
         raise Refusal(413, f"{len(given):,} {many} are more than {most:,}: send them in parts.")
 
 
-def _options(given: Mapping[str, Any], one: str, many: str) -> Options:
-    known = {field.name: field.default for field in fields(Options)}
-    for name in given:
-        if name not in known:
-            names = ", ".join([one, many, *known])
-            raise Refusal(422, f"Unknown field '{shortened(name, 60)}'. Known: {names}.")
+def option_names(masks: bool) -> list[str]:
+    """Return the options of a request; only masks have maps."""
+    return [field.name for field in fields(Options) if masks or field.name != "maps"]
+
+
+def _options(given: Mapping[str, Any], inputs: list[str], known: list[str]) -> Options:
     for name, value in given.items():
-        whole = name == "top_k"
-        fine = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
-        if not fine or not math.isfinite(value):
-            kind = "a whole number" if whole else "a number"
-            raise Refusal(422, f"'{name}' must be {kind}, got {_kind_of(value)}.")
+        if name not in known:
+            names = ", ".join([*inputs, *known])
+            raise Refusal(422, f"Unknown field '{shortened(name, 60)}'. Known: {names}.")
+        kind, words = _KINDS.get(name, ((int, float), "a number"))
+        fine = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+        if not fine or not abs(value) < _TOO_LARGE:
+            raise Refusal(422, f"'{name}' must be {words}, got {_kind_of(value)}.")
     return Options(**given)
 
 
@@ -193,25 +197,4 @@ def _read_text(value: Any, where: str, limits: Limits) -> str:
 def _read_image(value: Any, where: str, limits: Limits) -> Any:
     if not isinstance(value, str):
         raise Refusal(422, f"{where} must be an image in base64, got {_kind_of(value)}.")
-    encoded = value.split(",", 1)[1] if value.startswith("data:") and "," in value else value
-    try:
-        content = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        raise Refusal(422, f"{where} is not base64.") from None
-    return _picture(content, where, limits)
-
-
-def _picture(content: bytes, where: str, limits: Limits) -> Any:
-    """Return a Pillow image, after checking its size before reading its pixels."""
-    pillow = require("PIL.Image", "data", "Reading images")
-    try:
-        picture = pillow.open(io.BytesIO(content))
-        if picture.width * picture.height > limits.pixels:
-            size = f"{picture.width:,} × {picture.height:,}"
-            raise Refusal(413, f"{where} has {size} pixels, more than {limits.pixels:,}.")
-        picture.load()
-    except Refusal:
-        raise
-    except Exception:  # Pillow's readers raise many kinds on damaged files.
-        raise Refusal(422, f"{where} is not an image that can be read.") from None
-    return picture
+    return read_encoded(value, where, limits.pixels)

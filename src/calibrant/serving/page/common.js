@@ -10,6 +10,13 @@ function element(tag, text, className) {
   return made;
 }
 
+// The head of a column, which screen readers announce with its cells.
+function column(name) {
+  const made = element("th", name);
+  made.scope = "col";
+  return made;
+}
+
 function say(message, isError = false) {
   $("status").textContent = message;
   $("status").className = isError ? "error" : "";

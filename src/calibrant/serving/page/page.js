@@ -3,7 +3,7 @@
 
 let about = null;
 let shown = null; // The last prediction; moving the slider shows it again.
-let picture = null; // The image to predict, in base64.
+let picture = null; // The image to predict: its name, and its content as a data URL.
 
 function percent(share) {
   const value = 100 * share;
@@ -23,12 +23,11 @@ async function start() {
     return;
   }
   $("token-form").hidden = true;
-  const kind = about.entities ? "entities" : about.masks ? "masks" : "classes";
   const names = about.entities
     ? [...new Set(about.labels.map((label) => label.replace(/^[BI]-/, "")))].filter((n) => n !== "O")
     : about.labels;
   const few = names.slice(0, 12).join(", ") + (names.length > 12 ? ", …" : "");
-  $("model").textContent = `${names.length} ${kind === "entities" ? "types" : "classes"}: ${few}. Calibrated by ${about.calibrator}.`;
+  $("model").textContent = `${served()} ${names.length} ${about.entities ? "types" : "classes"}: ${few}. Calibrated by ${about.calibrator}.`;
   $("report").hidden = !about.report;
   $("ask").hidden = false;
   if (about.unit === "images") {
@@ -51,6 +50,12 @@ async function start() {
   say("");
 }
 
+// Return what this service does with its inputs.
+function served() {
+  if (about.entities) return "Finds entities in texts.";
+  return about.masks ? "Finds the class of each pixel of images." : `Finds the class of ${about.unit}.`;
+}
+
 // Return the risk that the slider has chosen, or null to accept everything.
 function chosenRisk() {
   const place = Number($("slider").value);
@@ -64,12 +69,13 @@ function judge() {
     $("risk-meaning").textContent = risk ? risk.meaning : "Everything is accepted.";
     $("slider").setAttribute("aria-valuetext", $("risk-value").textContent);
   }
-  if (shown) show();
+  if (shown && !about.masks) show();
 }
 
 function isAccepted(item) {
   const risk = chosenRisk();
-  if (about.policy || !risk) return item.accepted !== false; // Sets of classes have no such field.
+  // Sets of classes have no such field.
+  if (about.policy || !risk || item.empty) return item.accepted !== false;
   return risk.threshold !== "inf" && item.confidence >= risk.threshold;
 }
 
@@ -82,16 +88,38 @@ function itemsOf(prediction) {
 
 function show() {
   const items = itemsOf(shown);
+  $("found").hidden = false;
+  $("legend").hidden = !about.entities && !about.masks;
+  $("summary").textContent = summary(items);
+  $("marked").replaceChildren(...(about.entities ? marked(shown.text, items) : []));
+  $("list").replaceChildren(...(about.masks ? maskRows(shown) : about.entities ? rows(items) : ranks(shown)));
+  if (about.unit === "images") return showPictures();
+}
+
+function summary(items) {
+  if (about.masks) {
+    return `Mean confidence ${percent(shown.confidence)}; ${percent(shown.accepted)} of the pixels are accepted.`;
+  }
+  if (!about.entities) {
+    const set = shown.labels ? ` The set of classes: ${shown.labels.join(", ") || "none"}.` : "";
+    return shown.empty ? "There is nothing to read." : `Predicted: ${described(shown)}.${set}`;
+  }
   const kept = items.filter(isAccepted);
   const errors = kept.reduce((sum, item) => sum + 1 - item.confidence, 0);
-  $("found").hidden = false;
-  $("legend").hidden = !about.entities;
-  $("summary").textContent = about.masks
-    ? `Mean confidence ${percent(shown.confidence)}.`
-    : `${kept.length} accepted, ${items.length - kept.length} for review. ` +
-      `Errors to expect among those accepted: ${errors.toFixed(1)}.`;
-  $("marked").replaceChildren(...(about.entities ? marked(shown.text, items) : []));
-  $("list").replaceChildren(...(about.masks ? maskRows() : rows(items)));
+  const words = shown.review ? ` ${shown.review.length} words to check for missed entities.` : "";
+  return (
+    `${kept.length} accepted, ${items.length - kept.length} for review. ` +
+    `Errors to expect among those accepted: ${errors.toFixed(1)}.${words}`
+  );
+}
+
+async function showPictures() {
+  $("pictures").hidden = false;
+  $("picture").src = picture.url;
+  $("picture").alt = picture.name;
+  $("picture-name").textContent = picture.name;
+  for (const figure of document.querySelectorAll(".of-masks")) figure.hidden = !about.masks;
+  if (about.masks) await drawMask(shown, picture.url);
 }
 
 // The service counts code points; JavaScript strings count UTF-16 units.
@@ -117,8 +145,9 @@ function marked(text, items) {
 function described(item) {
   const name = about.entities ? `${item.text}: ${item.type}` : item.label;
   const others = alternatives(item);
-  const verdict = isAccepted(item) ? "accepted" : "for review";
-  return `${name}, ${percent(item.confidence)}, ${verdict}${others ? ". Otherwise " + others : ""}`;
+  const decided = about.entities || item.accepted !== undefined;
+  const verdict = !decided ? "" : isAccepted(item) ? ", accepted" : ", for review";
+  return `${name}, ${percent(item.confidence)}${verdict}${others ? ". Otherwise " + others : ""}`;
 }
 
 function alternatives(item) {
@@ -129,11 +158,10 @@ function alternatives(item) {
 
 function rows(items) {
   const head = element("tr");
-  const columns = [about.entities ? "Entity" : "Class", "Confidence", "Otherwise", ""];
-  for (const name of columns) head.append(element("th", name));
+  for (const name of ["Entity", "Confidence", "Otherwise", "Decision"]) head.append(column(name));
   const made = items.map((item) => {
     const row = element("tr");
-    row.append(element("td", about.entities ? `${item.text} (${item.type})` : item.label));
+    row.append(element("td", `${item.text} (${item.type})`));
     row.append(element("td", percent(item.confidence), "number"));
     row.append(element("td", alternatives(item)));
     row.append(element("td", isAccepted(item) ? "accepted" : "for review"));
@@ -142,28 +170,35 @@ function rows(items) {
   return made.length ? [head, ...made] : [element("caption", "No entity found.")];
 }
 
-function maskRows() {
+// The predicted class and the next ones, the most probable first.
+function ranks(item) {
   const head = element("tr");
-  for (const name of ["Class", "Pixels", "Confidence"]) head.append(element("th", name));
-  const made = Object.entries(shown.classes).map(([name, numbers]) => {
+  for (const name of ["Class", "Confidence"]) head.append(column(name));
+  const made = [item, ...(item.alternatives || [])].map((one) => {
     const row = element("tr");
-    row.append(element("td", name), element("td", String(numbers.pixels), "number"));
-    row.append(element("td", percent(numbers.confidence), "number"));
+    row.append(element("td", one.label), element("td", percent(one.confidence), "number"));
+    row.lastChild.classList.add(shade(one.confidence));
     return row;
   });
   return [head, ...made];
 }
 
+// What a request asks for: the pictures of a mask, or some alternatives.
+function wanted() {
+  if (!about.masks) return { top_k: about.entities ? 3 : 5 };
+  const risk = chosenRisk();
+  return risk ? { maps: true, target_risk: risk.target } : { maps: true };
+}
+
 async function predict() {
-  const content = about.unit === "images" ? { image: picture } : { text: $("text").value };
   if (about.unit === "images" && !picture) return say("Open an image first.", true);
+  const content = about.unit === "images" ? { image: picture.url } : { text: $("text").value };
   $("predict").disabled = true;
   say("Predicting…");
   try {
-    const asked = asJson({ ...content, ...(about.masks ? {} : { top_k: 3 }) });
-    const answer = await (await ask("predict", asked, askForToken)).json();
+    const answer = await (await ask("predict", asJson({ ...content, ...wanted() }), askForToken)).json();
     shown = answer.predictions[0];
-    show();
+    await show();
     say("Done.");
   } catch (error) {
     say(error.message, true);
@@ -177,7 +212,7 @@ function read(file) {
   reader.onerror = () => say("The file cannot be read.", true);
   reader.onload = () => {
     if (about.unit === "images") {
-      picture = reader.result;
+      picture = { name: file.name, url: reader.result };
       predict();
     } else $("text").value = reader.result;
   };
@@ -203,6 +238,7 @@ $("token-form").addEventListener("submit", (event) => {
 });
 $("predict").addEventListener("click", predict);
 $("slider").addEventListener("input", judge);
+$("slider").addEventListener("change", () => shown && about.masks && predict()); // The service judges each pixel.
 $("report").addEventListener("click", openReport);
 $("file").addEventListener("change", () => read($("file").files[0]));
 document.addEventListener("keydown", (event) => {

@@ -127,6 +127,37 @@ function replace(made) {
   change(entities.map((other, number) => (number === chosen ? one : other)), chosen);
 }
 
+// Select the next or previous word that is in no entity: so entities are added by keys too.
+function selectWord(step) {
+  const free = words().filter((word) => entities.every((one) => word.end <= one.start || word.start >= one.end));
+  const range = window.getSelection().rangeCount ? window.getSelection().getRangeAt(0) : null;
+  const inside = range && !range.collapsed && $("text").contains(range.startContainer);
+  const from = inside ? position(range.startContainer, range.startOffset) : step > 0 ? -1 : Infinity;
+  const found = step > 0 ? free.find((word) => word.start > from) : free.reverse().find((word) => word.start < from);
+  if (!found) return say("There is no further word.");
+  const made = document.createRange();
+  made.setStart(...nodeAt(found.start));
+  made.setEnd(...nodeAt(found.end, true));
+  window.getSelection().removeAllRanges();
+  window.getSelection().addRange(made);
+  $("entity").textContent = `Selected: ${current.text.slice(found.start, found.end).join("")}`;
+}
+
+// Return the text node of a place in the text, and the offset in it; `atEnd` of the node before a border.
+function nodeAt(place, atEnd = false) {
+  let before = 0;
+  for (const child of $("text").childNodes) {
+    const node = child.nodeType === Node.TEXT_NODE ? child : child.firstChild;
+    const characters = Array.from(node.textContent);
+    const inside = place - before;
+    if (atEnd ? inside <= characters.length && inside > 0 : inside < characters.length) {
+      return [node, characters.slice(0, inside).join("").length];
+    }
+    before += characters.length;
+  }
+  return [$("text"), $("text").childNodes.length];
+}
+
 // Return the selected characters without surrounding blanks, or null.
 function selection() {
   const found = window.getSelection();
@@ -173,13 +204,22 @@ function move(border, step) {
   if (others.length) replace({ ...one, [border]: step < 0 ? others[others.length - 1] : others[0] });
 }
 
-// Return where words begin or end. A word is a run of letters and digits, or a single sign.
 function borders(border) {
+  return words().map((word) => word[border]);
+}
+
+// Return the words of the text. A word is a run of letters and digits, or a single sign.
+function words() {
   const text = current.text.join("");
   const found = [];
+  let unit = 0; // UTF-16 units, and below characters, before the word.
+  let place = 0;
   for (const word of text.matchAll(/[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}]/gu)) {
-    const start = Array.from(text.slice(0, word.index)).length;
-    found.push(border === "start" ? start : start + Array.from(word[0]).length);
+    place += Array.from(text.slice(unit, word.index)).length;
+    const end = place + Array.from(word[0]).length;
+    found.push({ start: place, end });
+    unit = word.index + word[0].length;
+    place = end;
   }
   return found;
 }
@@ -216,13 +256,16 @@ const KEYS = {
   n: () => next(current.id).catch((error) => say(error.message, true)),
   "[": () => move("start", -1),
   "]": () => move("start", 1),
+  w: () => selectWord(1),
+  W: () => selectWord(-1),
   "{": () => move("end", -1),
   "}": () => move("end", 1),
 };
 
 document.addEventListener("keydown", (event) => {
   if (!current || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target instanceof HTMLButtonElement && event.key === "Enter") return;
+  // On a button or on "Keys", Enter presses that.
+  if (event.key === "Enter" && event.target instanceof Element && event.target.closest("button, summary, a")) return;
   const type = /^[1-9]$/.test(event.key) ? types[Number(event.key) - 1] : null;
   const action = type ? () => setType(type) : KEYS[event.key];
   if (action) {

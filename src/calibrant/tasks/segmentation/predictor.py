@@ -14,6 +14,8 @@ from calibrant.tasks.predictor import Acceptance, check_top_k, ranked, unlabelle
 
 __all__ = ["Mask", "MaskPredictor"]
 
+_REFUSED = 255  # In the picture of a mask: not accepted.
+
 
 @dataclass(frozen=True, eq=False)
 class Mask:
@@ -30,6 +32,16 @@ class Mask:
     accepted: np.ndarray
     alternatives: np.ndarray | None = None
     alternative_confidence: np.ndarray | None = None
+
+    def pictures(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return bytes (height, width): the number of each pixel's class, and its confidence.
+
+        255 is a pixel that is not accepted, and a confidence of 1.
+        """
+        if len(self.labels) > _REFUSED:
+            raise InputError(f"A mask can show {_REFUSED} classes, got {len(self.labels)}.")
+        classes = np.where(self.accepted, self.classes, _REFUSED).astype(np.uint8)
+        return classes, np.round(255 * self.confidence).astype(np.uint8)
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the row of a table, by :meth:`MaskPredictor.columns`."""
