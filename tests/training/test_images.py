@@ -256,3 +256,15 @@ class TestOnAGpu:
             next(steps)
         finally:
             torch.cuda.set_sync_debug_mode("default")
+
+
+def test_masks_move_with_their_images():
+    masks = PIXELS[..., 0].astype(np.int16)  # A class for each value, so that they can be compared.
+    torch.manual_seed(0)
+    held = Images(PIXELS, masks, "cpu", **NORMAL, augment=parse_augmentation("crop+flip"))
+    made = held.batch(torch.arange(24), 1)
+    reds, labels = as_bytes(made["pixel_values"])[..., 0], made["labels"].numpy()
+    np.testing.assert_array_equal(reds[labels != -100], labels[labels != -100])
+    assert (reds[labels == -100] == 0).all()
+    assert (labels == -100).any()
+    assert (labels != masks).any()

@@ -177,7 +177,7 @@ class Recipe:
     )
     warm_up: float = setting(0.0, "share of all steps over which the learning rate rises")
     clip: float = setting(1.0, "largest norm of the gradient; 0: no limit")
-    augment: str = setting("none", "image: none, or crop, flip and cutout joined by +")
+    augment: str = setting("none", "images: none, or crop, flip and cutout joined by +")
     image_size: int = setting(0, "side to scale images to; 0: keep their size", least=0, most=8_192)
     compile: bool = setting(False, "image: compile the encoder with torch.compile")
     calibrator: str = setting(

@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import InputError, unknown_name
+from calibrant.predictions import IGNORED
 from calibrant.training.windows import BatchPlan
 
 __all__ = ["AUGMENTATIONS", "Images", "parse_augmentation", "plan_images"]
 
 AUGMENTATIONS = ("crop", "flip", "cutout")
+Moves = tuple[Tensor, Tensor, Tensor]  # Rows, columns, and whether they are inside the image.
 _ONE_SIZE = 1  # All images have one size, so all batches do.
 
 
@@ -46,14 +48,14 @@ def plan_images(images: int, batch: int, epochs: int, seed: int) -> BatchPlan:
 
 
 class Images:
-    """Images (n, height, width, channels) of bytes and their classes, on a device.
+    """Images (n, height, width, channels) of bytes and their classes or masks, on a device.
 
     A batch is gathered, augmented and normalised there, in a few operations for all of its images:
     ``crop`` moves each image by up to an eighth of its side and fills with black (4 pixels of 32,
     as usual for CIFAR); ``flip`` mirrors about every second one; ``cutout`` blanks a square of half
-    the side around a random place. Random numbers come from torch's default
-    generator, which a loop replaces by its own. ``mean`` and ``deviation`` are those of bytes, for
-    each channel.
+    the side around a random place. A mask moves with its image; −100 fills it. Random numbers come
+    from torch's default generator, which a loop replaces by its own. ``mean`` and ``deviation`` are
+    those of bytes, for each channel.
 
     >>> bytes_ = np.full((4, 8, 8, 1), 100, np.uint8)
     >>> images = Images(bytes_, np.arange(4), "cpu", mean=[100.0], deviation=[50.0])
@@ -95,27 +97,25 @@ class Images:
 
     def batch(self, rows: Tensor, length: int) -> dict[str, Tensor]:  # noqa: ARG002
         """Return labels and ``pixel_values`` (rows, channels, height, width), channels last."""
-        normal = (self._gathered(rows).float() - self.mean) / self.deviation
+        moves = self._moves(len(rows))
+        normal = (_moved(self.pixels, rows, moves, 0).float() - self.mean) / self.deviation
         if "cutout" in self.augment:
             normal = normal.masked_fill(self._cut_out(len(rows)), 0.0)
-        return {"pixel_values": normal.permute(0, 3, 1, 2), "labels": self.classes[rows].long()}
+        masks = self.classes.ndim > 1
+        labels = _moved(self.classes, rows, moves, IGNORED) if masks else self.classes[rows]
+        return {"pixel_values": normal.permute(0, 3, 1, 2), "labels": labels.long()}
 
-    def _gathered(self, rows: Tensor) -> Tensor:
-        """Shift and mirror with one gather: both only change where each pixel comes from."""
+    def _moves(self, images: int) -> Moves | None:
+        """Draw where each pixel comes from, which is all that shifts and mirrors change."""
         if not self.augment & {"crop", "flip"}:
-            return self.pixels[rows]
+            return None
         height, width = self.pixels.shape[1:3]
-        y, x = (self._places(len(rows), size) for size in (height, width))
+        y, x = (self._places(images, size) for size in (height, width))
         if "flip" in self.augment:
-            mirrored = torch.rand(len(rows), 1, device=self.device) < 0.5
+            mirrored = torch.rand(images, 1, device=self.device) < 0.5
             x = torch.where(mirrored, width - 1 - x, x)
         inside = ((y >= 0) & (y < height))[:, :, None] & ((x >= 0) & (x < width))[:, None, :]
-        found = self.pixels[
-            rows[:, None, None],
-            y.clamp(0, height - 1)[:, :, None],
-            x.clamp(0, width - 1)[:, None, :],
-        ]
-        return found * inside[..., None]
+        return y.clamp(0, height - 1)[:, :, None], x.clamp(0, width - 1)[:, None, :], inside
 
     def _places(self, images: int, size: int) -> Tensor:
         """Return the rows, or columns, that each image shows; some are outside it."""
@@ -132,3 +132,12 @@ class Images:
             places = torch.arange(size, device=self.device) - middle + size // 4
             inside.append((places >= 0) & (places < size // 2))
         return (inside[0][:, :, None] & inside[1][:, None, :])[..., None]
+
+
+def _moved(values: Tensor, rows: Tensor, moves: Moves | None, outside: int) -> Tensor:
+    """Gather images, or masks, through windows that show ``outside`` beyond the borders."""
+    if moves is None:
+        return values[rows]
+    y, x, inside = moves
+    found = values[rows[:, None, None], y, x]
+    return torch.where(inside if found.ndim == inside.ndim else inside[..., None], found, outside)

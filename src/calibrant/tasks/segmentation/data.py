@@ -26,7 +26,7 @@ from calibrant.tasks.segmentation.pixel_predictions import (
 )
 from calibrant.tasks.segmentation.scenes import Example, Scenes, load_scenes
 from calibrant.tasks.segmentation.segmenter import build_segmenter
-from calibrant.training.images import Images
+from calibrant.training.images import Images, parse_augmentation
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -77,12 +77,14 @@ class SegmentationData:
         moments: tuple[np.ndarray, np.ndarray] | None = None,
         *,
         held: bool = False,
+        augment: frozenset[str] = frozenset(),
     ) -> None:
         """Load parts when they are needed.
 
         ``moments`` are mean and deviation, by default those of the training split. With ``held`` a
-        part of that split is held out.
+        part of that split is held out. Training images are changed by ``augment``.
         """
+        self.augment = augment
         self.scenes, self.model, self.width, self.held = scenes, model, width, held
         self.name, self.labels = scenes.name, scenes.labels
         self.mean, self.deviation = moments or _moments(scenes.parts["train"])
@@ -192,7 +194,8 @@ def prepare(recipe: Recipe, directory: str | None = None) -> SegmentationData:
     """Open the images of a recipe."""
     held = create(recipe.method, **recipe.method_options).needs_holdout
     state = data_state(recipe.data, "segmentation", directory)
-    data = _prepare(recipe.data, directory, recipe.model, recipe.head_width, held, state)
+    augment = parse_augmentation(recipe.augment)
+    data = _prepare(recipe.data, directory, recipe.model, recipe.head_width, held, augment, state)
     _ = data.fingerprint  # Read every mask once before hours of training.
     return data
 
@@ -204,9 +207,11 @@ def _prepare(
     model: str,
     width: int,
     held: bool,
+    augment: frozenset[str],
     state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
 ) -> SegmentationData:
-    return SegmentationData(load_scenes(name, directory, _SEED), model, width, held=held)
+    scenes = load_scenes(name, directory, _SEED)
+    return SegmentationData(scenes, model, width, held=held, augment=augment)
 
 
 @functools.lru_cache(maxsize=4)
@@ -216,7 +221,11 @@ def _windows(data: SegmentationData, device: str) -> tuple[Images, Images | None
     if data.held:
         rows["train"], rows["held"] = carve(rows["train"], _SEED, data.name)
     normal: dict[str, Any] = {"mean": data.mean, "deviation": data.deviation}
-    made = {part: Images(images[r], masks[r], device, **normal) for part, r in rows.items()}
+    changed = {"train": data.augment}
+    made = {
+        part: Images(images[r], masks[r], device, **normal, augment=changed.get(part, frozenset()))
+        for part, r in rows.items()
+    }
     return made["train"], made.get("held")
 
 

@@ -47,6 +47,7 @@ class Segmentation(ImageTask):
     known_data = "shapes, camvid"
     known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
     hint = "Try: calibrant predict {run} images/ --masks masks/"
+    own_settings = ("augment",)
     kinds = ("classes", "pixels")
     score_metric = "mean_iou"
     shown = ("mean_iou", "ece", "border_ece", "classwise_ece", "accuracy", "nll")
