@@ -40,7 +40,7 @@ class Claims(Weighted):
     ``confidence`` and ``correct`` have shape (n,). ``about`` gives the label that each claim is
     about, ``truth`` the true label, both as places in ``label_names``; either may be None.
     ``groups``, ``signals``, ``ignored``, ``unlabelled``, ``rows`` and ``weights`` are those of
-    predictions.
+    predictions. ``missing_texts`` are true labels such as "NA" that were read as no label.
 
     >>> claims = Claims.from_top_label(["cat", "dog", "cat"], [0.9, 0.8, 0.6], ["cat", "cat", None])
     >>> claims
@@ -61,6 +61,7 @@ class Claims(Weighted):
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)
     unlabelled: int = 0
     weights: np.ndarray | None = None
+    missing_texts: tuple[str, ...] = ()
 
     classes = 2  # A claim comes true or not.
 
@@ -75,21 +76,24 @@ class Claims(Weighted):
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
         weights: Any = None,
+        label_names: Sequence[str] | None = None,
     ) -> Claims:
         """Make claims of predicted labels, their confidences, and true labels or ``correct``.
 
         Labels are text or numbers; they are compared as text, and 1.0 is 1. ``predicted`` may be
         None if ``correct`` is given. Rows with a label of −100, or without a label (None, NaN), are
-        dropped and counted.
+        dropped and counted. So is a text such as "NA" or "None", unless a class has this name: it
+        is predicted, or among the ``label_names``.
         """
         confidence = _numbers(confidence)
         n = len(confidence)
-        about, truth, names = _two_columns(predicted, labels, n)
+        about, truth, names, missing_texts = _two_columns(predicted, labels, n, label_names or ())
         right, ignored, missing = _outcomes(about, truth, names, correct, n)
         _check_predicted(about, ignored | missing)
         columns = (confidence, right, about, truth, names)
         beside = (groups, signals, weights)
-        return cls._kept(columns, ignored, missing, *beside, "top-label")
+        made = cls._kept(columns, ignored, missing, *beside, "top-label")
+        return replace(made, missing_texts=missing_texts) if missing_texts else made
 
     @classmethod
     def from_multi_label(
@@ -252,7 +256,9 @@ class Claims(Weighted):
         names, about, truth = _joined_labels(parts)
         confidence = np.concatenate([part.confidence for part in parts])
         correct = np.concatenate([part.correct for part in parts])
-        return cls(confidence, correct, first.kind, about, truth, names, *joined_columns(parts))
+        texts = tuple(dict.fromkeys(text for part in parts for text in part.missing_texts))
+        columns = (confidence, correct, first.kind, about, truth, names, *joined_columns(parts))
+        return replace(cls(*columns), missing_texts=texts)
 
     @property
     def labels(self) -> np.ndarray:
@@ -383,11 +389,15 @@ def _check_confidence(confidence: Array) -> None:
 
 
 def _two_columns(
-    predicted: Any, labels: Any, n: int
-) -> tuple[np.ndarray | None, np.ndarray | None, tuple[str, ...] | None]:
-    """Return predicted and true labels as places in one list of names; −1 is a missing label."""
+    predicted: Any, labels: Any, n: int, known: Sequence[str]
+) -> tuple[np.ndarray | None, np.ndarray | None, tuple[str, ...] | None, tuple[str, ...]]:
+    """Return predicted and true labels as places in one list of names; −1 is a missing label.
+
+    The last part has the texts that were read as a missing label.
+    """
     first = None if predicted is None else encode(predicted)
-    columns = [first, None if labels is None else encode(labels, first.names if first else ())]
+    classes = (*known, *(first.names if first else ()))
+    columns = [first, None if labels is None else encode(labels, classes)]
     for name, column in zip(("predicted labels", "labels"), columns, strict=True):
         if column is not None and len(column.codes) != n:
             raise InputError(
@@ -396,11 +406,11 @@ def _two_columns(
             )
     given = [column for column in columns if column is not None]
     if not given:
-        return None, None, None
+        return None, None, None, ()
     names, codes = joined_names(given)
     found = iter(codes)
     about, truth = (None if column is None else next(found) for column in columns)
-    return about, truth, names
+    return about, truth, names, columns[1].missing if columns[1] is not None else ()
 
 
 def _outcomes(

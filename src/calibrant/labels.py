@@ -21,6 +21,7 @@ __all__ = [
     "Encoded",
     "as_labels",
     "describe_ignored",
+    "doubtful_names",
     "encode",
     "is_missing",
     "is_whole_number",
@@ -256,10 +257,14 @@ def describe_ignored(ignored: int, unlabelled: int) -> str:
 
 
 class Encoded(NamedTuple):
-    """A column of labels: the place of each in a list of names, −1 where it is missing."""
+    """A column of labels: the place of each in a list of names, −1 where it is missing.
+
+    ``missing`` has the texts that are read as no label although a class could have that name.
+    """
 
     codes: np.ndarray
     names: tuple[str, ...]
+    missing: tuple[str, ...] = ()
 
 
 class Dictionary(NamedTuple):
@@ -279,7 +284,7 @@ def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
     then a class has this name. Without these, only an empty text is missing.
 
     >>> encode(["b", "a", None, "b"])
-    Encoded(codes=array([ 0,  1, -1,  0]), names=('b', 'a'))
+    Encoded(codes=array([ 0,  1, -1,  0]), names=('b', 'a'), missing=())
     >>> encode(np.array([2.0, 0.0, np.nan])).names
     ('0', '2')
     """
@@ -299,6 +304,15 @@ def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
         codes = np.where(kept, np.cumsum(kept) - 1, -1)[codes.reshape(-1)]
         return Encoded(codes, tuple(_plain_number(value) for value in values[kept].tolist()))
     return _encode_texts(array, missing_texts)
+
+
+def doubtful_names(names: Collection[str]) -> list[str]:
+    """Return the names that are read as a missing label where no class has them.
+
+    >>> doubtful_names(["cat", "NA"])
+    ['NA']
+    """
+    return [name for name in names if name in _MISSING_TEXTS and name not in _NO_TEXT]
 
 
 def _missing_beside(predicted: Sequence[str]) -> set[str]:
@@ -321,8 +335,8 @@ def _encode_whole(values: np.ndarray) -> Encoded:
 def _encode_texts(array: np.ndarray, missing_texts: Collection[str]) -> Encoded:
     places: dict[Any, int] = {}
     codes = [places.setdefault(value, len(places)) for value in array.tolist()]
-    table, names = _named(list(places), missing_texts)
-    return Encoded(table[np.array(codes, np.int64)], names)
+    table, *found = _named(list(places), missing_texts)
+    return Encoded(table[np.array(codes, np.int64)], *found)
 
 
 def _encode_categories(
@@ -332,10 +346,10 @@ def _encode_categories(
     used = _by_appearance(codes[:_FIRST], len(categories))
     if len(used) < len(categories):
         used = _by_appearance(codes, len(categories))
-    table, names = _named([categories[k] for k in used.tolist()], missing_texts)
+    table, *found = _named([categories[k] for k in used.tolist()], missing_texts)
     place = np.full(len(categories) + 1, -1)
     place[used] = table[:-1]
-    return Encoded(place[codes], names)
+    return Encoded(place[codes], *found)
 
 
 def _by_appearance(codes: np.ndarray, categories: int) -> np.ndarray:
@@ -348,16 +362,22 @@ def _by_appearance(codes: np.ndarray, categories: int) -> np.ndarray:
 
 def _named(
     distinct: Sequence[Any], missing_texts: Collection[str]
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return the place of each distinct value in a list of names, and these; −1 is no label."""
+) -> tuple[np.ndarray, tuple[str, ...], tuple[str, ...]]:
+    """Return the place of each distinct value in a list of names (−1: no label) and these names.
+
+    The third part has the texts that were read as no label and could be names.
+    """
     named: dict[str, int] = {}
+    doubtful: dict[str, None] = {}
     table = np.full(len(distinct) + 1, -1)
     for place, value in enumerate(distinct):
         text = _plain_number(value) if isinstance(value, float) else _decoded(value)
         text = text.removesuffix(".0") if is_whole_number(text) else text
         missing = is_missing(value) or text.strip() in missing_texts
         table[place] = -1 if missing else named.setdefault(text, len(named))
-    return table, tuple(named)
+        if missing and not is_missing(value) and text.strip() not in _NO_TEXT:
+            doubtful[text.strip()] = None
+    return table, tuple(named), tuple(doubtful)
 
 
 def _plain_number(value: float) -> str:

@@ -125,3 +125,31 @@ def test_json_files_hold_one_or_many_documents(tmp_path):
             read_entities(path)
     with pytest.raises(InputError, match="entities are read from"):
         read_entities(tmp_path / "a.csv")
+
+
+TEXT = "Café 😀 mit Ana in Köln"
+
+
+def _placed(encoding: str, width: int, word: str) -> dict:
+    start = TEXT.index(word)
+    count = lambda part: len(part.encode(encoding)) // width  # noqa: E731
+    return {"start": count(TEXT[:start]), "end": count(TEXT[: start + len(word)])}
+
+
+@pytest.mark.parametrize("covered", ["text", "word"])
+@pytest.mark.parametrize(
+    ("encoding", "width", "unit"), [("utf-16-le", 2, "UTF-16"), ("utf-8", 1, "bytes")]
+)
+def test_places_in_another_unit_are_refused(encoding, width, unit, covered):
+    """A tool that repeats the text of an entity shows what its places count."""
+    entity = {**_placed(encoding, width, "Köln"), "label": "LOC", "score": 0.9, covered: "Köln"}
+    with pytest.raises(InputError, match=unit) as error:
+        parse_document({"text": TEXT, "entities": [entity]}, "a.jsonl, line 1")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("covered", ["Köln", "köln", " Kö ln", "##Köln", "▁Köln", "another", ""])
+def test_places_of_characters_are_taken_however_the_text_is_repeated(covered):
+    entity = {**_placed("utf-32-le", 4, "Köln"), "label": "LOC", "score": 0.9, "word": covered}
+    found = parse_document({"text": TEXT, "entities": [entity]}, "a").document
+    assert TEXT[found.entities[0].start : found.entities[0].end] == "Köln"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant import Claims, InputError, Predictions, read
+from calibrant import Claims, InputError, Predictions, audit, read
 from calibrant.cli import main
 from calibrant.files import Columns, count_rows, rewrite, stream, suffixes
 from calibrant.files.columns import find_layout
@@ -246,3 +246,39 @@ def test_a_category_that_no_row_has_is_no_label(tmp_path) -> None:
     table = {"pred_label": coded, "true_label": coded, "confidence": [0.9, 0.8, 0.7, 0.6]}
     pq.write_table(pa.table(table), tmp_path / "p.parquet")
     assert read(tmp_path / "p.parquet").names == ("y", "x")
+
+
+def _answers(path: Path, rows: list[tuple[str, str]]) -> Path:
+    lines = (f"{true},{found},0.8" for true, found in rows)
+    path.write_text("true_label,pred_label,confidence\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_an_audit_says_which_texts_it_read_as_no_label(tmp_path: Path) -> None:
+    path = _answers(tmp_path / "a.csv", [("NA", "a"), ("a", "a"), ("None", "b"), ("b", "b")])
+    claims = read(path)
+    assert (len(claims), claims.unlabelled, claims.missing_texts) == (2, 2, ("NA", "None"))
+    assert any("'NA', 'None' were read as no label" in line for line in audit(claims).warnings)
+    named = read(path, Columns(label_names=["a", "b", "NA", "None"]))
+    assert (len(named), named.unlabelled, named.correct.sum()) == (4, 0, 2)
+    assert not audit(named).warnings
+    (tmp_path / "names.txt").write_text("a\nb\nNA\nNone\n")
+    assert main(["audit", str(path), "--labels", str(tmp_path / "names.txt"), "--json"]) == 0
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_class_called_na_is_one_in_all_chunks(tmp_path: Path, suffix: str) -> None:
+    rows = [("NA", "NA"), ("a", "a"), ("NA", "a"), ("a", "a")]
+    path = _answers(tmp_path / "a.csv", rows)
+    if suffix == ".parquet":
+        table = {"true_label": [r[0] for r in rows], "pred_label": [r[1] for r in rows]}
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table({**table, "confidence": [0.8] * 4}), path)
+    for size in (1, 2, 4):
+        assert sum(len(part) for part in stream(path, rows=size)) == 4
+    late = _answers(tmp_path / "late.csv", rows[::-1])
+    assert len(read(late)) == 4
+    with pytest.raises(InputError, match="'NA' is predicted, but was read as a missing label"):
+        list(stream(late, rows=1))
+    names = Columns(label_names=["a", "NA"])
+    assert sum(len(part) for part in stream(late, names, rows=1)) == 4

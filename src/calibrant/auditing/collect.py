@@ -62,6 +62,7 @@ class Collector:
     rows: int = 0
     ignored: int = 0
     unlabelled: int = 0
+    missing_texts: dict[str, None] = field(default_factory=dict)  # Labels such as NA, left out.
     rounded: int = 0  # rows of probabilities that miss a sum of 1
     like_probabilities: bool = False  # logits of which each row is positive and sums to 1
     weight: float = 0.0  # the sum of the sample weights, and of their squares
@@ -98,6 +99,7 @@ class Collector:
             self.squares += float(np.square(chunk.weights).sum())
         self._note_mistakes(chunk, confidence, predicted, correct)
         if isinstance(chunk, Claims):
+            self.missing_texts |= dict.fromkeys(chunk.missing_texts)
             self._add_labels(chunk, block)
         else:
             self._add_scores(chunk, (confidence, predicted, correct, block))

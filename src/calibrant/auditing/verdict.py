@@ -202,6 +202,7 @@ def warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
     return (
         *_other_spelling(found),
         *_like_probabilities(found),
+        *_missing_texts(found),
         *_few_digits(found),
         *_few_blocks(found, bootstrap),
     )
@@ -214,6 +215,17 @@ def _like_probabilities(found: Collector) -> tuple[str, ...]:
     return (
         "These are read as logits, and each row is positive and sums to 1, as probabilities do: if "
         "they are probabilities, say so (--kind probabilities, Predictions.from_probabilities).",
+    )
+
+
+def _missing_texts(found: Collector) -> tuple[str, ...]:
+    """Warn if a text was read as no label: a class may have this name, and never be predicted."""
+    if not found.missing_texts:
+        return ()
+    texts = ", ".join(f"'{text}'" for text in found.missing_texts)
+    return (
+        f"True labels {texts} were read as no label, because they are never predicted; if a class "
+        "has this name, list it among the label names (--labels FILE, label_names=…).",
     )
 
 

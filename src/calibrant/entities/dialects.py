@@ -37,6 +37,8 @@ _TYPE = ("type", "label", "entity_group", "entity_type", "entity", "tag", "categ
 _SCORE = ("score", "confidence", "probability", "Score")
 _ENTITIES = ("entities", "ents", "predictions", "labels", "label", "ner", "results", "Entities")
 _SPANS = "spans"
+_COVERED = ("text", "word", "Text")  # The text of an entity, where a tool repeats it
+_UNITS = {"UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}  # And bytes of one
 _ID = ("id", "doc_id", "document_id", "custom_id")
 _TOKEN = ("entity", "index")  # What a Hugging Face pipeline without aggregation gives for a token
 
@@ -72,6 +74,8 @@ def parse_document(value: Any, where: str, spans: str | None = None) -> Parsed:
         raise InputError(f"{where}: expected an object or a list of entities, got {_short(value)}.")
     if text is not None and not isinstance(text, str):
         raise InputError(f"{where}: expected text in 'text', got {_short(text)}.")
+    if text is not None and not text.isascii():
+        _check_unit(found, text, where)
     if found and all(_is_token(each) for each in found):
         entities = _of_tokens(found, where)
     else:
@@ -142,6 +146,42 @@ def _of_list(value: list[Any], where: str) -> tuple[Entity, tuple[Place, ...]]:
     start, end = _whole(named, ("start",), where), _whole(named, ("end",), where)
     score = _number(value[3], where) if len(value) == 4 else None
     return Entity(start, end, value[2], score), (((value, 3),) if len(value) == 4 else ())
+
+
+def _check_unit(found: Sequence[Any], text: str, where: str) -> None:
+    """Refuse places that count bytes or UTF-16 units: the text that a tool repeats shows it.
+
+    A tool may repeat a text with other spaces, in lower case or as word pieces, so one that fits
+    nowhere is no proof of anything.
+    """
+    for number, value in enumerate(found, start=1):
+        covered = _first(value, _COVERED) if isinstance(value, dict) else None
+        if not isinstance(covered, str) or not _letters(covered):
+            continue
+        start, end = (_first(value, keys) for keys in (_START, _END))
+        if not isinstance(start, int) or not isinstance(end, int):
+            continue  # Said elsewhere.
+        if unit := _other_unit(text, start, end, _letters(covered)):
+            raise InputError(
+                f"{where}: entity {number} ('{shortened(covered)}') is from {start} to {end} "
+                f"in {unit}; expected characters (code points), as Python counts them."
+            )
+
+
+def _other_unit(text: str, start: int, end: int, covered: str) -> str | None:
+    """Return the unit in which a text is at this place, unless it is so in characters."""
+    if _letters(text[start:end]) == covered:
+        return None
+    for unit, (encoding, width) in _UNITS.items():
+        part = text.encode(encoding, "surrogatepass")[start * width : end * width]
+        if _letters(part.decode(encoding, "replace")) == covered:
+            return unit
+    return None
+
+
+def _letters(text: str) -> str:
+    """Return what two ways to write the same text share."""
+    return "".join(text.casefold().removeprefix("##").strip("▁Ġ").split())
 
 
 def _is_token(value: Any) -> bool:

@@ -243,7 +243,9 @@ def _of_top_labels(
     groups = _find_groups(source, columns, label, {confidence, label, *own, *signals, weights})
     groups += tuple(name for name in own if name != label)
     beside = (signals, predicted, correct)
-    layout = Layout("top-label", (confidence,), label, groups, None, False, *beside)
+    names = columns.label_names  # They say which texts are classes, not in which order.
+    names = None if names is None else tuple(map(str, names))
+    layout = Layout("top-label", (confidence,), label, groups, names, False, *beside)
     return replace(layout, weights=weights)
 
 

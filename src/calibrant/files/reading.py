@@ -16,7 +16,7 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.labels import describe_ignored, label_numbers, truth_values
+from calibrant.labels import describe_ignored, doubtful_names, label_numbers, truth_values
 from calibrant.predictions import Predictions
 from calibrant.validation import RowError
 
@@ -158,6 +158,7 @@ def _chunks(
     sources: list[Source], layouts: list[Layout], names: tuple[str, ...] | None, rows: int | None
 ) -> Iterator[Predictions | Claims]:
     kept = ignored = unlabelled = classes = first = 0
+    doubtful: set[str] = set()  # Texts such as NA that were read as no label.
     for source, layout in zip(sources, layouts, strict=True):
         size = rows or max(1, _CHUNK // max(_COLUMNS, row_width(source, layout)))
         for block in source.blocks(size, layout):
@@ -171,6 +172,9 @@ def _chunks(
             kept, ignored = kept + len(chunk), ignored + chunk.ignored
             unlabelled += chunk.unlabelled
             first += len(block.numbers)
+            if isinstance(chunk, Claims) and chunk.kind == "top-label":
+                doubtful |= {*chunk.missing_texts}
+                names = _with_predicted(chunk, names, doubtful, source.path)
             yield chunk
     if not kept:
         where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
@@ -178,6 +182,20 @@ def _chunks(
         if ignored and layouts[0].weights is not None:
             why = f"all {ignored} rows are ignored, without a label, or of weight 0"
         raise InputError(f"{where}: {why}.")
+
+
+def _with_predicted(
+    chunk: Claims, names: tuple[str, ...] | None, doubtful: set[str], path: Path
+) -> tuple[str, ...] | None:
+    """Return the names of classes with predicted ones such as NA, which are then labels too."""
+    predicted = doubtful_names(chunk.names)
+    for name in predicted:
+        if name in doubtful:
+            raise InputError(
+                f"{path}: '{name}' is predicted, but was read as a missing label in earlier rows; "
+                "list it among the label names (--labels FILE) if a class has this name."
+            )
+    return tuple(dict.fromkeys((*(names or ()), *predicted))) or names
 
 
 def assemble(
@@ -197,7 +215,7 @@ def assemble(
     make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
     try:
         if layout.kind == "top-label":
-            return _top_labels(block, layout)
+            return _top_labels(block, layout, names)
         if layout.kind == "multi-label":
             return _multi_labels(block, layout, names, first)
         scores = _classes_last(_scores(block, layout), block.columns[layout.label].shape)
@@ -216,7 +234,7 @@ def assemble(
         raise InputError(f"{path}: {error}") from None
 
 
-def _top_labels(block: Block, layout: Layout) -> Claims:
+def _top_labels(block: Block, layout: Layout, names: Sequence[str] | None) -> Claims:
     columns: dict[str, Any] = {**block.columns, **block.coded}
     own = (layout.predicted, layout.correct)
     return Claims.from_top_label(
@@ -225,6 +243,7 @@ def _top_labels(block: Block, layout: Layout) -> Claims:
         None if layout.label in (*own, *layout.scores) else columns[layout.label],
         correct=None if layout.correct is None else columns[layout.correct],
         groups={name: columns[name] for name in layout.groups if name not in own},
+        label_names=names,
         **_beside(block, layout),
     )
 
