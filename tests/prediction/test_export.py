@@ -299,7 +299,7 @@ def test_a_policy_of_entities_belongs_to_their_calibrator(exports, tmp_path, cap
     run.predict("Anna lives in Paris .", policy=path)
     policy = calibrant.load_policy(path)
     made = policy.settings["entity_calibrator"]
-    assert made == calibrator_fingerprint(run.entity_map().calibrator_)
+    assert made == calibrator_fingerprint(run.span_calibrator().calibrator_)
     other = replace(policy, settings={**policy.settings, "entity_calibrator": "0" * 32})
     with pytest.raises(InputError, match="another calibrator of entities"):
         run.predict("Anna lives in Paris .", policy=other)
