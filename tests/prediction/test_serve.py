@@ -201,8 +201,8 @@ def test_answers_follow_the_schema_and_equal_predict_bit_for_bit(runs, task):
     content = answer.json()
     body = schema["requestBody"]["content"]["application/json"]["schema"]
     jsonschema.validate(asked, body, jsonschema.Draft202012Validator)
-    told = schema["responses"]["200"]["content"]["application/json"]["schema"]
-    jsonschema.validate(content, told, jsonschema.Draft202012Validator)
+    declared = schema["responses"]["200"]["content"]["application/json"]["schema"]
+    jsonschema.validate(content, declared, jsonschema.Draft202012Validator)
     options = {k: v for k, v in asked.items() if k not in ("texts", "images", "maps")}
     found = [p.to_dict() for p in predictor.predict(given, **options)]
     for one in content["predictions"]:
