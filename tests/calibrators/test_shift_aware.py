@@ -141,6 +141,42 @@ def test_a_missing_group_is_named(fitted):
         fitted.transform_scores(p.scores, "logits", {}, p.signals)
 
 
+@pytest.mark.parametrize("name", ["size", "log_odds", "unsure", "margin", "a.b"])
+def test_signals_of_any_name(name):
+    """Some are names of what a group has anyway."""
+    rows = np.random.default_rng(0).normal(size=(300, 5))
+    labels = rows[:, :3].argmax(1)
+    labels[::7] = 0
+    groups = {"sentence": np.arange(300) // 5}
+    signals = {name: rows[:, 3], "zz": rows[:, 4]}
+    p = Predictions.from_logits(rows[:, :3], labels, groups=groups, signals=signals)
+    fitted = ShiftAware().fit(p)
+    assert len(set(fitted.signals_)) == len(fitted.signals_) == len(fitted.nodes_) - 3
+    assert np.isfinite(fitted.transform(p).scores).all()
+
+
+@pytest.mark.parametrize("name", ["sentence.x", "batch.size", "image.q"])
+def test_names_of_means_are_refused(name):
+    signals = {name: np.arange(4.0)}
+    p = Predictions.from_logits(np.eye(2)[[0, 1, 0, 1]], [0, 1, 1, 0], signals=signals)
+    with pytest.raises(InputError, match=f"may not be called '{name}'.*'{name.replace('.', '_')}'"):
+        ShiftAware().fit(p)
+
+
+def test_huge_signals_stay_finite_also_in_float32():
+    """The sum over a sentence would be infinite, and so would the column in an export."""
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    far = np.where(np.arange(300) < 20, 1.7e308, rows[:, 2])
+    groups = {"sentence": np.arange(300) // 5}
+    labels = (rows[:, 1] > rows[:, 0]).astype(int)
+    labels[::7] = 0
+    p = Predictions.from_logits(rows[:, :2], labels, groups=groups, signals={"far": far})
+    fitted = ShiftAware().fit(p[20:])
+    assert np.isfinite(fitted.transform(p).scores).all()
+    columns = fitted.signal_columns(p)
+    assert all(np.isfinite(column.astype(np.float32)).all() for column in columns.values())
+
+
 def test_signals_can_be_chosen(valid):
     more = valid.with_signals({"noise": np.random.default_rng(0).random(len(valid))})
     chosen = ShiftAware(signals=["pieces"]).fit(more)

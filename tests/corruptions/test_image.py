@@ -117,12 +117,26 @@ def test_no_images_stay_none():
         (torch.zeros(1, 3, 2, 2, dtype=torch.uint8), "contrast", 1, "divide bytes by 255"),
         (torch.full((1, 3, 2, 2), 1.5), "contrast", 1, "corrupt before normalising"),
         (torch.full((1, 3, 2, 2), math.nan), "contrast", 1, "corrupt before normalising"),
-        (torch.zeros(1, 4, 2, 2), "jpeg", 1, "1 or 3 channels, got 4"),
     ],
 )
 def test_what_is_refused(images, kind, strength, message):
     with pytest.raises(InputError, match=message):
         corrupt_images(images, kind, strength)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5])
+def test_any_number_of_channels(channels):
+    """Satellites and alpha have others than grey and colour; JPEG takes each by itself."""
+    images = torch.rand((2, channels, 9, 12), generator=torch.Generator().manual_seed(0))
+    for kind in KINDS:
+        new = corrupt_images(images, kind, 3)
+        assert new.shape == images.shape
+        assert not torch.equal(new, images)
+    if channels not in (1, 3):
+        alone = [corrupt_images(images[:, [k]], "jpeg", 3) for k in range(channels)]
+        assert torch.equal(corrupt_images(images, "jpeg", 3), torch.cat(alone, 1))
+        with pytest.raises(InputError, match=f"1 or 3 channels, got {channels}"):
+            jpeg(images, 50)
 
 
 def test_bytes_are_the_same_images(photos):

@@ -38,6 +38,7 @@ _MOST = 20.0  # Log-odds beyond which one word would decide the mean of its sent
 _LEAST_ENTROPY = 1e-6  # Nats: below, rounding decides.
 _VALUES = 1 << 16  # Scores that are read at a time: they stay in cache.
 _LEAST_ODDS = 1e-300
+_HUGE = 1e30  # Of a signal: sums over a group, and float32 in exports, stay finite.
 
 
 class Top(NamedTuple):
@@ -88,11 +89,23 @@ def claim_of(logits: Array) -> Top:
 def signal_names(
     predictions: Predictions, wanted: Sequence[str] | None = None, *, context: bool = True
 ) -> tuple[str, ...]:
-    """Return the columns that a calibrator reads; ``wanted`` limits the given signals."""
+    """Return the columns that a calibrator reads; ``wanted`` limits the given signals.
+
+    A given signal that is called like one of a group (``size``) has no mean over its group.
+    """
     given = sorted(predictions.signals) if wanted is None else list(wanted)
+    if (odd := context_group(given)) is not None:
+        name = next(name for name in given if name.startswith(f"{odd}."))
+        raise InputError(
+            f"A signal may not be called '{name}': means over the group '{odd}' have such names. "
+            f"Rename it, for example to '{name.replace('.', '_')}'."
+        )
     groups = _GROUPS if context else ()
     group = next((name for name in groups if name in predictions.groups), None)
-    return (*given, *(f"{group}.{name}" for name in (*given, *_OWN) if group is not None))
+    if group is None:
+        return tuple(given)
+    averaged = (*(name for name in given if name not in _OWN), *_OWN)
+    return (*given, *(f"{group}.{name}" for name in averaged))
 
 
 def context_group(names: Iterable[str]) -> str | None:
@@ -149,7 +162,7 @@ def _given(who: str, name: str, signals: Mapping[str, Any], rows: int) -> np.nda
     if not np.isfinite(column).all():
         row = int(np.isfinite(column).argmin())
         raise InputError(f"Signal '{name}' must be finite, got {column[row]} at row {row}.")
-    return column
+    return np.clip(column, -_HUGE, _HUGE)
 
 
 def _group_numbers(who: str, group: str, groups: Mapping[str, Any], rows: int) -> np.ndarray:

@@ -136,6 +136,13 @@ def _mean_of_bins(size: int, share: float, device: torch.device) -> Tensor:
     return together / together.sum(1, keepdim=True)
 
 
+def _jpeg(images: Tensor, quality: float, _: _Draw) -> Tensor:
+    """Compress grey or colours; of other channels each by itself, as a grey image."""
+    if images.shape[1] in (1, 3):
+        return jpeg(images, quality)
+    return jpeg(images.flatten(0, 1)[:, None], quality).reshape(images.shape)
+
+
 _CHANGES: dict[str, _Change] = {
     "gaussian-noise": _gaussian_noise,
     "shot-noise": _shot_noise,
@@ -148,7 +155,7 @@ _CHANGES: dict[str, _Change] = {
     "contrast": _contrast,
     "brightness": _brightness,
     "pixelate": _pixelate,
-    "jpeg": lambda images, quality, _: jpeg(images, quality),
+    "jpeg": _jpeg,
 }
 
 
