@@ -10,8 +10,8 @@ data set, the mean probabilities of these models. Writes one line per file, test
 the ECE over all rows and over rows that are predicted to be entities, the accuracy, what the mean
 confidence says of it, and ATC's estimate. ``--entities`` tests the learned confidence of whole
 entities in the same way, beside that learned from clean validation. ``--batch 100`` tests the
-calibrator that also reads means over a hundred rows of one condition. ``--summary`` prints the
-tables of a finished file.
+calibrator that also reads means over a hundred rows of one condition. ``shift_tables.py`` prints
+the tables of finished files.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import argparse
 import json
 import platform
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from calibrant.metrics import accumulate, ece
 
 STRENGTHS = (1, 3, 5)
 CLEAN = "clean"
+SAME = ("casing", "lower-case", "upper-case")  # Nothing to an encoder that reads lower case only.
 CLEAN_WEIGHT = 1.0  # Clean rows count as much as all copies together.
 GIVEN = {"ner": ("pieces",), "text": ("pieces", "norm"), "image": ("norm", "distance")}
 DEFAULTS = ("temperature", "spline", "isotonic-top-label", "structured-vector")
@@ -265,41 +265,8 @@ def ensemble(files: Sequence[Parts]) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def summary(records: Sequence[Mapping[str, Any]]) -> None:
-    """Print, for each data set and setting, mean ECEs over files and kinds.
-
-    A kind that changes nothing (casing, for an encoder that reads lower case only) is left out.
-    """
-    plain = {
-        (r["data"], r["model"], r["seed"], r["test"]): r for r in records if not r["calibrator"]
-    }
-    same = {
-        test.rpartition("-")[0]
-        for (*where, test), r in plain.items()
-        if test != CLEAN and r["confidence"] == plain[(*where, CLEAN)]["confidence"]
-    }
-    records = [r for r in records if r["test"].rpartition("-")[0] not in same]
-    kinds: dict[tuple[str, str, str], dict[str, list[float]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for r in records:
-        stem, _, strength = r["test"].rpartition("-")
-        where = f"strength {strength}" if strength.isdigit() and stem else r["test"]
-        cell = kinds[r["data"], r["model"], r["setting"]]
-        cell[where].append(r["ece"])
-        cell[f"{where}: estimated accuracy off by"].append(abs(r["confidence"] - r["accuracy"]))
-        if r["atc"] is not None:
-            cell[f"{where}: by ATC"].append(abs(r["atc"] - r["accuracy"]))
-        if "entity_words_ece" in r:
-            cell[f"{where}: words tagged as entities"].append(r["entity_words_ece"])
-    for (data, model, setting), cell in kinds.items():
-        print(f"\n{data}, {model}: {setting}")
-        for where, values in cell.items():
-            print(f"  {where:<48}{np.mean(values):.4f} ({len(values)})")
-
-
 def main() -> None:
-    """Run the study, or print the tables of a finished one."""
+    """Run the study."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
@@ -311,11 +278,7 @@ def main() -> None:
         "--batch", type=int, default=0, help="rows that were collected together; nothing else runs"
     )
     parser.add_argument("--entities", action="store_true", help="whole entities, and no words")
-    parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
-    if options.summary:
-        summary([json.loads(line) for line in options.output.read_text().splitlines()])
-        return
     opened = [Parts(path, options.batch) for path in options.files]
     with options.output.open("a") as output:
 
