@@ -165,7 +165,8 @@ class Caught:
         try:
             return self.task(part)
         except CalibrantError as error:
-            return _FAILED + json.dumps([part.start, str(error)]).encode()
+            start = getattr(part, "start", 0)
+            return _FAILED + json.dumps([start, str(error)]).encode()
 
 
 @dataclass(frozen=True)

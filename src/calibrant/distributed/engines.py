@@ -24,8 +24,20 @@ def _ray(address: str) -> Iterator[Engine]:
         yield RayEngine()
 
 
+@contextmanager
+def _spark(master: str) -> Iterator[Engine]:
+    from calibrant.distributed.spark_engine import SparkEngine
+    from calibrant.distributed.spark_session import spark_session
+
+    with spark_session(master) as session:
+        yield SparkEngine(session)
+
+
 # Name → a context with an engine at an address.
-ENGINES: dict[str, Callable[[str], AbstractContextManager[Engine]]] = {"ray": _ray}
+ENGINES: dict[str, Callable[[str], AbstractContextManager[Engine]]] = {
+    "ray": _ray,
+    "spark": _spark,
+}
 
 
 def using_engine(given: str) -> AbstractContextManager[Engine]:
@@ -57,6 +69,10 @@ def open_dataset(
         from calibrant.distributed.ray_engine import RayDataset
 
         return Opened(RayDataset(source), [])
+    if type(source).__module__.startswith("pyspark.sql"):
+        from calibrant.distributed.spark_engine import SparkDataset
+
+        return Opened(SparkDataset(source), [])
     if all(hasattr(source, name) for name in ("schema", "count", "map", "reduce")):
         return Opened(source, [])
     raise InputError(

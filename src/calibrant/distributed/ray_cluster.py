@@ -7,7 +7,7 @@ import logging
 import os
 import socket
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from calibrant.extras import require
 
 __all__ = [
     "HANDED_ON",
+    "check_answers",
     "connected",
     "enter_place",
     "nodes",
@@ -44,7 +45,7 @@ def connected(address: str, *, cores: int = 1, purpose: str = "A Ray cluster") -
     if address == "local":
         own = {"num_cpus": max(cores, os.cpu_count() or 1), "object_store_memory": _STORE}
         own["include_dashboard"] = False
-    _check_answers(address)
+    check_answers(address.removeprefix("ray://"), _unreachable)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Ray's plans for its next version.
@@ -94,14 +95,14 @@ def task_error(error: Any) -> BaseException:
     return error.cause if isinstance(error.cause, CalibrantError) else found
 
 
-def _check_answers(address: str) -> None:
-    """Check that the address answers: Ray itself would try for two minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+def check_answers(address: str, unreachable: Callable[[str, str], InputError]) -> None:
+    """Check that ``host:port`` answers: engines themselves would try for minutes."""
+    host, _, port = address.rpartition(":")
     if host and port.isdigit():
         try:
             socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
         except OSError as error:
-            raise _unreachable(address, f"{error.strerror or error}.") from None
+            raise unreachable(address, f"{error.strerror or error}.") from None
 
 
 def _unreachable(address: str, reason: str) -> InputError:

@@ -1,0 +1,105 @@
+"""Start a Spark session, or use the one that the process has; its errors in one line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calibrant.distributed.ray_cluster import check_answers
+from calibrant.errors import CalibrantError, InputError
+from calibrant.extras import require
+
+__all__ = ["spark_errors", "spark_session"]
+
+_PURPOSE = "The engine 'spark'"
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+_FILE = re.compile(r"(?:reading file|File|file)[: ]+['\"]?(?:file:/*)?(/?[^\s'\",]+?\.parquet)")
+
+
+@contextmanager
+def spark_session(master: str) -> Iterator[Any]:
+    """Yield the active session, or one at ``master`` that lasts as long as the block."""
+    sql = require("pyspark.sql", "spark", _PURPOSE)
+    active = sql.SparkSession.getActiveSession()
+    if active is not None:
+        yield active
+        return
+    _check_java()
+    check_answers(master.removeprefix("spark://"), _unreachable)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = _started(sql.SparkSession.builder, master)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _started(builder: Any, master: str) -> Any:
+    for name, value in _QUIET.items():
+        builder = builder.config(name, value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return builder.master(master).appName("calibrant").getOrCreate()
+    except Exception as error:  # Of the JVM, of its bridge, or of the shell that starts it.
+        raise _unreachable(master, _first_line(error)) from None
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which("java") is None and not (home and Path(home, "bin", "java").exists()):
+        raise InputError(
+            f"{_PURPOSE} needs Java 17 or later, which is not found: install it (Debian: apt "
+            "install openjdk-17-jre-headless), or set JAVA_HOME."
+        )
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """Turn errors of Spark into one line: a damaged file by its name, workers that are lost."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # About versions of pandas, unused here.
+            yield
+    except CalibrantError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith(("py4j", "pyspark")):
+            raise
+        raise _in_words(_first_line(error), str(error)) from None
+
+
+def _in_words(line: str, whole: str) -> CalibrantError:
+    if (found := _FILE.search(whole)) is not None:
+        return InputError(f"{found[1]}: Spark cannot read it; it may be truncated.")
+    if "ExecutorLostFailure" in whole:
+        return CalibrantError(
+            "The executors of a partition were lost too often, perhaps because memory ran out: "
+            "smaller partitions need less."
+        )
+    return CalibrantError(f"Spark: {line}")
+
+
+def _first_line(error: BaseException) -> str:
+    """Return what Java says, without the names of its classes."""
+    cause = getattr(error, "java_exception", None)
+    text = str(error if cause is None else cause.getMessage() or cause)
+    return f"{text.strip().splitlines()[0].rstrip('.')}." if text.strip() else "no reason."
+
+
+def _unreachable(master: str, reason: str) -> InputError:
+    return InputError(
+        f"No Spark at '{master}': {reason} A master is local[4], spark://HOST:PORT, yarn or "
+        "k8s://HOST:PORT."
+    )
