@@ -13,19 +13,28 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.arrays import as_array, to_numpy
+from calibrant.claim_inputs import (
+    IGNORED_LABEL,
+    check_confidence,
+    check_predicted,
+    confidence_numbers,
+    label_codes,
+    label_scores,
+    label_table,
+    outcomes,
+    repeated,
+)
 from calibrant.conversion import group_column, signal_column, weight_column
 from calibrant.errors import InputError
 from calibrant.joining import Weighted, agreeing, joined_columns
-from calibrant.labels import Encoded, encode, joined_names, truth_values
+from calibrant.labels import Encoded, joined_names
 from calibrant.predictions import Predictions, selected_rows
-from calibrant.validation import RANGE_TOLERANCE, RowError, check_signals
+from calibrant.validation import RowError, check_signals
 
 __all__ = ["ClaimKind", "Claims"]
 
 ClaimKind: TypeAlias = Literal["top-label", "positive", "multi-label"]
-
-_IGNORED = "-100"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,11 +94,11 @@ class Claims(Weighted):
         dropped and counted. So is a text such as "NA" or "None", unless a class has this name: it
         is predicted, or among the ``label_names``.
         """
-        confidence = _numbers(confidence)
+        confidence = confidence_numbers(confidence)
         n = len(confidence)
-        about, truth, names, missing_texts = _two_columns(predicted, labels, n, label_names or ())
-        right, ignored, missing = _outcomes(about, truth, names, correct, n)
-        _check_predicted(about, ignored | missing)
+        about, truth, names, missing_texts = label_codes(predicted, labels, n, label_names or ())
+        right, ignored, missing = outcomes(about, truth, names, correct, n)
+        check_predicted(about, ignored | missing)
         columns = (confidence, right, about, truth, names)
         beside = (groups, signals, weights)
         made = cls._kept(columns, ignored, missing, *beside, "top-label")
@@ -118,18 +127,18 @@ class Claims(Weighted):
         >>> claims.correct.tolist(), claims.groups["example"].tolist()
         ([True, False, False, False], [0, 0, 1, 1])
         """
-        scores = _label_scores(probabilities)
+        scores = label_scores(probabilities)
         n, count = scores.shape
         names = tuple(map(str, range(count) if label_names is None else label_names))
         if len(names) != count:
             raise InputError(f"Claims.from_multi_label got {count} columns and {len(names)} names.")
-        values = _label_table(labels, n, names).reshape(-1)
-        tables = _repeated({"example": np.arange(n), **(groups or {})}, n, count)
-        measured = _repeated(signals or {}, n, count)
+        values = label_table(labels, n, names).reshape(-1)
+        tables = repeated({"example": np.arange(n), **(groups or {})}, n, count)
+        measured = repeated(signals or {}, n, count)
         columns = (scores.reshape(-1), values == 1, np.tile(np.arange(count), n), None, names)
-        ignored, missing = values == int(_IGNORED), np.isnan(values)
+        ignored, missing = values == int(IGNORED_LABEL), np.isnan(values)
         if weights is not None:
-            weights = _repeated({"weights": to_numpy(as_array(weights))}, n, count)["weights"]
+            weights = repeated({"weights": to_numpy(as_array(weights))}, n, count)["weights"]
         return cls._kept(columns, ignored, missing, tables, measured, weights, "multi-label")
 
     def top_labels(self) -> Claims:
@@ -215,7 +224,7 @@ class Claims(Weighted):
 
     def __post_init__(self) -> None:
         try:
-            _check_confidence(self.confidence)
+            check_confidence(self.confidence)
             check_signals(self.signals)
         except RowError as error:  # Its rows are numbered after the drop, the user's before.
             row = error.row if self.rows is None else int(self.rows[error.row])
@@ -291,7 +300,7 @@ class Claims(Weighted):
 
     def with_confidence(self, confidence: Any) -> Claims:
         """Return the same claims with other probabilities, as a calibrator makes them."""
-        return replace(self, confidence=_numbers(confidence))
+        return replace(self, confidence=confidence_numbers(confidence))
 
     def numpy(self) -> Claims:
         """Return the claims, which are in host memory."""
@@ -307,142 +316,6 @@ class Claims(Weighted):
         from calibrant import files
 
         files.write(self, path, overwrite=overwrite)
-
-
-def _repeated(columns: Mapping[str, Any], n: int, count: int) -> dict[str, np.ndarray]:
-    """Return columns of one value per example with one per claim."""
-    arrays = {name: np.asarray(column) for name, column in columns.items()}
-    for name, array in arrays.items():
-        if array.shape != (n,):
-            raise InputError(f"Column '{name}' has shape {array.shape} for {n} examples.")
-    return {name: np.repeat(array, count) for name, array in arrays.items()}
-
-
-def _label_scores(probabilities: Any) -> np.ndarray:
-    if isinstance(probabilities, (list, tuple)) and len(probabilities):
-        shapes = [np.shape(part) if hasattr(part, "shape") else () for part in probabilities]
-        tables = all(len(shape) == 2 for shape in shapes)
-        for label, shape in enumerate(shapes if tables else ()):
-            if shape[1] != 2:
-                raise InputError(
-                    "Claims.from_multi_label takes a list of arrays (n, 2), one per label; that of "
-                    f"label {label} has shape {shape}: the classifier knows {shape[1]} value(s) of "
-                    "this label, so leave it out."
-                )
-        if tables:
-            probabilities = np.stack([np.asarray(part)[:, 1] for part in probabilities], axis=1)
-    array = to_numpy(probabilities)
-    if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
-        raise InputError(
-            "Claims.from_multi_label expects probabilities of shape (n, K), got shape "
-            f"{array.shape}."
-        )
-    return array if array.dtype.kind == "f" else array.astype(np.float64)
-
-
-def _label_table(labels: Any, n: int, names: tuple[str, ...]) -> np.ndarray:
-    """Return an (n, K) table of 1, 0 and NaN from such a table, or from lists of names."""
-    if isinstance(labels, (list, tuple)) and labels and all(map(_is_list_of_names, labels)):
-        return _from_lists(labels, n, names)
-    array = np.asarray(as_array(labels))
-    if array.shape != (n, len(names)):
-        raise InputError(
-            f"Claims.from_multi_label expects labels of shape ({n}, {len(names)}), or a list of "
-            f"label names per example, got shape {array.shape}."
-        )
-    return truth_values(array.reshape(-1), "labels").reshape(array.shape)
-
-
-def _is_list_of_names(row: Any) -> bool:
-    return isinstance(row, (list, tuple, set)) and all(isinstance(name, str) for name in row)
-
-
-def _from_lists(labels: Sequence[Any], n: int, names: tuple[str, ...]) -> np.ndarray:
-    if len(labels) != n:
-        raise InputError(f"Claims.from_multi_label got {n} rows and {len(labels)} lists of labels.")
-    places, table = {name: k for k, name in enumerate(names)}, np.zeros((n, len(names)))
-    for row, found in enumerate(labels):
-        for label in found:
-            if str(label) not in places:
-                raise RowError(f"Label '{label}' at {{where}} is not one of the label names.", row)
-            table[row, places[str(label)]] = 1
-    return table
-
-
-def _numbers(confidence: Any) -> np.ndarray:
-    array = to_numpy(confidence) if is_tensor(confidence) else np.asarray(as_array(confidence))
-    if array.dtype.kind not in "fiub" or array.ndim != 1:
-        raise InputError(
-            f"Confidences must be numbers of shape (n,), got {array.dtype} of shape {array.shape}."
-        )
-    return array if array.dtype.kind == "f" else array.astype(np.float64)
-
-
-def _check_confidence(confidence: Array) -> None:
-    wrong = ~((confidence >= -RANGE_TOLERANCE) & (confidence <= 1 + RANGE_TOLERANCE))
-    if not wrong.any():
-        return
-    row = int(wrong.argmax())
-    value = float(confidence[row])
-    advice = "; divide percentages by 100" if 1 < value <= 100 else ""
-    raise RowError(f"A confidence must be in 0..1, got {value:.6g} at {{where}}{advice}.", row)
-
-
-def _two_columns(
-    predicted: Any, labels: Any, n: int, known: Sequence[str]
-) -> tuple[np.ndarray | None, np.ndarray | None, tuple[str, ...] | None, tuple[str, ...]]:
-    """Return predicted and true labels as places in one list of names; −1 is a missing label.
-
-    The last part has the texts that were read as a missing label.
-    """
-    first = None if predicted is None else encode(predicted)
-    classes = (*known, *(first.names if first else ()))
-    columns = [first, None if labels is None else encode(labels, classes)]
-    for name, column in zip(("predicted labels", "labels"), columns, strict=True):
-        if column is not None and len(column.codes) != n:
-            raise InputError(
-                f"Claims.from_top_label expects one of each per row, got {n} confidences and "
-                f"{len(column.codes)} {name}."
-            )
-    given = [column for column in columns if column is not None]
-    if not given:
-        return None, None, None, ()
-    names, codes = joined_names(given)
-    found = iter(codes)
-    about, truth = (None if column is None else next(found) for column in columns)
-    return about, truth, names, columns[1].missing if columns[1] is not None else ()
-
-
-def _outcomes(
-    about: np.ndarray | None,
-    truth: np.ndarray | None,
-    names: tuple[str, ...] | None,
-    correct: Any,
-    n: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return which claims came true, which rows are ignored, and which have no label."""
-    if correct is not None:
-        if isinstance(correct, np.ndarray) and correct.dtype == np.bool_ and correct.shape == (n,):
-            return correct, np.zeros(n, bool), np.zeros(n, bool)
-        values = truth_values(correct, "correct")
-        if len(values) != n:
-            raise InputError(f"'correct' has {len(values)} values for {n} confidences.")
-        return values == 1, values == int(_IGNORED), np.isnan(values)
-    if about is None or truth is None:
-        raise InputError(
-            "Claims.from_top_label needs predicted and true labels, or correct=…, which says which "
-            "predictions are right."
-        )
-    marked = names.index(_IGNORED) if names and _IGNORED in names else -2
-    return about == truth, truth == marked, truth == -1
-
-
-def _check_predicted(about: np.ndarray | None, dropped: np.ndarray) -> None:
-    if about is None:
-        return
-    missing = (about == -1) & ~dropped
-    if missing.any():
-        raise RowError("No predicted label at {where}.", int(missing.argmax()))
 
 
 def _joined_labels(

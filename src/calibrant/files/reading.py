@@ -28,7 +28,6 @@ __all__ = [
     "read",
     "row_width",
     "stream",
-    "with_all_classes",
 ]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
@@ -75,13 +74,6 @@ def check_rows(rows: int | None) -> None:
     """Check the size of a chunk."""
     if rows is not None and rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}.")
-
-
-def with_all_classes(found: Predictions | Claims, who: str) -> Predictions:
-    """Return what was read if it has the scores of all classes, which ``who`` needs."""
-    if isinstance(found, Predictions):
-        return found
-    raise one_confidence(who, found.kind)
 
 
 def one_confidence(who: str, kind: str) -> InputError:
