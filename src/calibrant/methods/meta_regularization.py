@@ -174,12 +174,12 @@ def gamma_net_sece(**options: Any) -> MetaRegularization:
     return MetaRegularization(outer=Sece(), **options)
 
 
-def gamma_net_dece(accuracy_gradient: bool = True, **options: Any) -> MetaRegularization:
+def gamma_net_dece(accuracy_gradient: bool = False, **options: Any) -> MetaRegularization:
     """Create FLγ-DECE.
 
-    As published, γ may rise further for an underconfident network, because that makes it less
-    accurate, and γ may diverge. ``accuracy_gradient=False`` makes the accuracy inside DECE a
-    constant to γ-Net, as it is inside SECE (``docs/decisions/0010-accuracy-inside-of-dece.md``).
+    The accuracy inside DECE is a constant to γ-Net, as it is inside SECE. The published method,
+    ``accuracy_gradient=True``, may raise γ further for an underconfident network, because that
+    makes it less accurate, and γ may diverge (``docs/decisions/0010-accuracy-inside-of-dece.md``).
 
     >>> type(gamma_net_dece().outer).__name__
     'Dece'
