@@ -160,7 +160,7 @@ def _check_unit(found: Sequence[Any], text: str, where: str) -> None:
             continue
         start, end = (_first(value, keys) for keys in (_START, _END))
         if not isinstance(start, int) or not isinstance(end, int):
-            continue  # Said elsewhere.
+            continue  # Another check reports it.
         if unit := _other_unit(text, start, end, _letters(covered)):
             raise InputError(
                 f"{where}: entity {number} ('{shortened(covered)}') is from {start} to {end} "
