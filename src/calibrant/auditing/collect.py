@@ -22,6 +22,7 @@ from calibrant.metrics import (
     Bins,
     CalibrationState,
     Confidences,
+    ConfidenceSketch,
     accumulate,
     assign_blocks,
     is_bio,
@@ -31,11 +32,12 @@ from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.class_sums import MOST_ENTRIES, ClassSums
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
+from calibrant.metrics.sketch import Sketched
 from calibrant.metrics.spans import Tagging
 from calibrant.predictions import Predictions
 from calibrant.validation import rounded_rows
 
-__all__ = ["Collector", "collect"]
+__all__ = ["Collector", "collect", "taken"]
 
 _Chunk: TypeAlias = Predictions | Claims
 
@@ -56,8 +58,10 @@ class Collector:
     by: str | None = "auto"
     reduction: Reduction = "product"
     mistakes_shown: int = 20
-    sample: Sample[Confidences] = field(default_factory=lambda: Sample(10_000_000))
+    sample: Sample[Confidences] | Sketched = field(default_factory=lambda: Sample(10_000_000))
     per: Sequence[str] = ()
+    start: int = 0  # the number of the first row, where the rows are a part of a whole
+    is_part: bool = False
 
     rows: int = 0
     ignored: int = 0
@@ -79,7 +83,7 @@ class Collector:
     pixels: PixelSums | None = None
     groups: GroupSums | None = None
     per_group: list[PerGroup] = field(default_factory=list)
-    positive: Sample[Confidences] | None = None  # of binary predictions: class 1
+    positive: Sample[Confidences] | Sketched | None = None  # of binary predictions: class 1
     top: CalibrationState | None = None  # of multi-label claims: the most probable of an example
     label_sums: LabelSums | None = None  # of claims about labels that are not known in advance
     _sentences: Sentences | None = None
@@ -89,7 +93,7 @@ class Collector:
         check_kind("audit", chunk, Predictions, Claims)
         if self.state is None:
             self._start(chunk)
-        block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
+        block = assign_blocks(chunk, self.by, self.blocks, start=self.start + self.rows)
         self._add_state(chunk, block)
         confidence, predicted, correct = top_label(chunk)
         part = Confidences(confidence, correct, block.astype(np.int16), chunk.weights)
@@ -204,9 +208,9 @@ class Collector:
         names = [name for name in CalibrationState.SUMS if name.startswith("class_")]
         return replace(total, **{name: getattr(tables, name) for name in names})
 
-    def take_confidences(self) -> Confidences:
+    def take_confidences(self) -> Confidences | ConfidenceSketch:
         """Return and release the confidences with their blocks, of a long stream a sample."""
-        return Confidences.concatenate(self.sample.take())
+        return taken(self.sample)
 
     def _start(self, chunk: Predictions | Claims) -> None:
         column = chunk.confidence if isinstance(chunk, Claims) else chunk.scores
@@ -214,7 +218,8 @@ class Collector:
         self.label_names = chunk.names
         self.like_probabilities = not isinstance(chunk, Claims) and _sum_to_one(chunk)
         self.by = dependent_group(chunk, self.by)
-        classes = max(len(chunk.names), 2)
+        # Predicted labels are not known in advance: parts of a whole must have the same blocks.
+        classes = 2 if chunk.kind == "top-label" else max(len(chunk.names), 2)
         self._check_cells(classes)
         sums = 3 * classes * self.bins.count
         if sums <= _FEW_SUMS:
@@ -231,10 +236,12 @@ class Collector:
         if sums > _FEW_SUMS:
             size = (chunk.classes, self.bins, self.blocks)
             self.class_sums = ClassSums(*size, weighted=chunk.weighted)
-        if is_bio(chunk.label_names) and not chunk.weighted:
-            self._sentences = Sentences()
+        # A part without the ends of sentences cannot be joined with its neighbours.
+        ends_known = not self.is_part or "sentence" in chunk.groups
+        if is_bio(chunk.label_names) and not chunk.weighted and ends_known:
+            self._sentences = Sentences(part=self.is_part)
         if chunk.classes == 2 and "image" not in chunk.groups:
-            self.positive = Sample(self.sample.most, self.sample.seed)
+            self.positive = self.sample.like()
             of_class = [PerGroup(n, self.blocks, self.bins, "positive class") for n in self.per]
             self.per_group += of_class
         if "image" in chunk.groups:
@@ -280,6 +287,8 @@ class Collector:
         part, (confidence, predicted, correct, block) = found
         tagging = Tagging(part, top=(confidence, predicted, correct))
         sums = entity_sums(part, tagging, block, self.blocks, self.bins, self.reduction)
+        if isinstance(self.sample, Sketched):
+            sums = sums.sketched()
         self.entities = sums if self.entities is None else self.entities + sums
 
     def _note_mistakes(
@@ -294,9 +303,9 @@ class Collector:
             wrong &= confidence > self.mistakes[-1].confidence
         wrong = _surest(np.flatnonzero(wrong), confidence, self.mistakes_shown)
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
-        before = self.rows + self.ignored
         # A row of many labels makes one claim for each of them.
         claims = len(chunk.names) if chunk.kind == "multi-label" else 1
+        before = self.start * claims + self.rows + self.ignored
         self.mistakes += [
             Mistake(
                 (before + int(row if chunk.rows is None else chunk.rows[row])) // claims,
@@ -327,6 +336,13 @@ def _predicted_and_true(chunk: Predictions | Claims, predicted: int, row: int) -
     if chunk.truth is None:
         return name, f"not {name}" if name else "wrong"
     return name, chunk.names[chunk.truth[row]]
+
+
+def taken(sample: Sample[Confidences] | Sketched) -> Confidences | ConfidenceSketch:
+    """Return and release the confidences of a sample, or the sketch of all."""
+    if isinstance(sample, Sketched):
+        return sample.sketch or ConfidenceSketch.empty()
+    return Confidences.concatenate(sample.take())
 
 
 def collect(chunks: Iterable[Predictions | Claims], collector: Collector) -> Collector:

@@ -13,6 +13,7 @@ from calibrant.metrics import (
     Bins,
     CalibrationState,
     Confidences,
+    ConfidenceSketch,
     MatchCounts,
     accumulate,
     assign_blocks,
@@ -36,10 +37,13 @@ class Sentences:
 
     Each chunk comes with columns that have a value per row, and these are cut in the same way.
     Without a ``sentence`` group no end of a sentence is known: the stream is kept to its end.
+    The first sentence of a ``part`` of a whole may have begun before it: it is held in ``head``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, part: bool = False) -> None:
         self._waiting: list[tuple[Predictions, Columns]] = []
+        self._part = part
+        self.head: tuple[Predictions, Columns] | None = None
 
     def whole(self, chunk: Predictions, *columns: np.ndarray) -> tuple[Predictions, Columns] | None:
         """Return the sentences that are complete with this chunk."""
@@ -48,13 +52,15 @@ class Sentences:
         if not starts:
             self._waiting.append((chunk, columns))
             return None
-        done, left = (
-            (chunk[part], tuple(column[part] for column in columns))
-            for part in (slice(None, starts[-1]), slice(starts[-1], None))
-        )
+        if self._part and self.head is None:
+            begun, chunk, columns = _cut_at(starts[0], chunk, columns)
+            self._waiting.append(begun)
+            self.head = self.rest()
+            return self.whole(chunk, *columns)
+        done, left, columns = _cut_at(starts[-1], chunk, columns)
         self._waiting.append(done)
         complete = self.rest()
-        self._waiting = [left]
+        self._waiting = [(left, columns)]
         return complete
 
     def rest(self) -> tuple[Predictions, Columns] | None:
@@ -67,6 +73,14 @@ class Sentences:
         return Predictions.concatenate(list(chunks)), joined
 
 
+def _cut_at(
+    row: int, chunk: Predictions, columns: Columns
+) -> tuple[tuple[Predictions, Columns], Predictions, Columns]:
+    """Return the rows before ``row`` with their columns, then the others, and theirs."""
+    before = chunk[:row], tuple(column[:row] for column in columns)
+    return before, chunk[row:], tuple(column[row:] for column in columns)
+
+
 @dataclass(frozen=True, eq=False)
 class EntitySums:
     """The sources of the metrics of entities (:class:`~calibrant.metrics.Metric`) by block."""
@@ -75,7 +89,12 @@ class EntitySums:
     entity_counts: MatchCounts
     token_counts: MatchCounts
     without_o: CalibrationState  # tokens whose gold or predicted tag is not O
-    entity_confidences: Confidences
+    entity_confidences: Confidences | ConfidenceSketch
+
+    def sketched(self) -> EntitySums:
+        """Return the sums with a sketch of the confidences, whose size does not grow."""
+        assert isinstance(self.entity_confidences, Confidences)
+        return replace(self, entity_confidences=ConfidenceSketch.of(self.entity_confidences))
 
     def __add__(self, other: EntitySums) -> EntitySums:
         names = [f.name for f in fields(self)]
@@ -126,6 +145,7 @@ def learned_entities(
     block, bins, tagging = assign_blocks(words), Bins(), Tagging(words)
     sums = entity_sums(words, tagging, block, _MOST_BLOCKS, bins, reduction)
     each = sums.entity_confidences
+    assert isinstance(each, Confidences)
     mapped = replace(each, confidence=learned)
     cells = (_MOST_BLOCKS, len(tagging.tags.types))
     cell = np.asarray(mapped.block) * cells[1] + tagging.predicted.type

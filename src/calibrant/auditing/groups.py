@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -82,6 +82,19 @@ class GroupSums:
         blocked = [np.bincount(block, w, minlength=self.blocks) for w in weights]
         return np.stack(binned).astype(np.float64), np.stack(blocked).astype(np.float64)
 
+    def merge(self, other: GroupSums) -> None:
+        """Add the sums of other rows."""
+        for name, theirs in other._columns.items():
+            mine = self._columns.get(name, {})
+            if mine is None or theirs is None or len(mine.keys() | theirs.keys()) > _MOST_VALUES:
+                self._columns[name] = None
+                continue
+            for value, tables in theirs.items():
+                old = mine.get(value)
+                added = tables if old is None else (old[0] + tables[0], old[1] + tables[1])
+                mine[value] = added
+            self._columns[name] = mine
+
     def scale(self, factor: float) -> None:
         """Multiply all sample weights by a factor."""
         for sums in self._columns.values():
@@ -136,14 +149,8 @@ class LabelSums:
         """Add the claims of a chunk; the fourth table counts true labels."""
         if claims.about is None:
             return
-        place = np.array([self.names.setdefault(n, len(self.names)) for n in claims.names], int)
-        if self.blocked and len(self.names) * self.blocks > _MOST_SUMS:
-            self.blocked, self.blocks = False, 1
-            self._tables = self._tables.sum(axis=0, keepdims=True)
+        place = self._places(claims.names)
         block = block if self.blocked else np.zeros_like(block)
-        if new := len(self.names) - self._tables.shape[1]:
-            wider = np.zeros((self.blocks, new, 4))
-            self._tables = np.concatenate([self._tables, wider], axis=1)
         w, self.weighted = claims.weights, claims.weighted
         if w is None and (module := claim_kernels(len(claims))) is not None:
             truth = np.empty(0) if claims.truth is None else claims.truth
@@ -158,6 +165,35 @@ class LabelSums:
         add_to(confidence, cell, times(claims.confidence, w))
         if claims.truth is not None:
             add_to(labelled, start + place[claims.truth], w)
+
+    def _places(self, names: Sequence[str]) -> np.ndarray:
+        """Return the column of each name, with room for new ones."""
+        place = np.array([self.names.setdefault(n, len(self.names)) for n in names], int)
+        if self.blocked and len(self.names) * self.blocks > _MOST_SUMS:
+            self._without_blocks()
+        if new := len(self.names) - self._tables.shape[1]:
+            wider = np.zeros((self.blocks, new, 4))
+            self._tables = np.concatenate([self._tables, wider], axis=1)
+        return place
+
+    def sort(self) -> None:
+        """Order the labels by name: parts may arrive in any order."""
+        order = [self.names[name] for name in sorted(self.names)]
+        self.names = {name: place for place, name in enumerate(sorted(self.names))}
+        self._tables = self._tables[:, order]
+
+    def _without_blocks(self) -> None:
+        self.blocked, self.blocks = False, 1
+        self._tables = self._tables.sum(axis=0, keepdims=True)
+
+    def merge(self, other: LabelSums) -> None:
+        """Add the sums of other rows, whose labels may be others."""
+        if self.blocked and not other.blocked:
+            self._without_blocks()
+        place = self._places(list(other.names))
+        theirs = other._tables if self.blocked else other._tables.sum(axis=0, keepdims=True)
+        self._tables[:, place] += theirs
+        self.weighted = self.weighted or other.weighted
 
     def scale(self, factor: float) -> None:
         """Multiply all sample weights by a factor."""

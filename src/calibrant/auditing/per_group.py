@@ -41,10 +41,7 @@ class PerGroup:
             raise unknown_name("column for the subgroups", self.column, chunk.groups)
         found = encode(chunk.groups[self.column])
         names = [*found.names, "(missing)"] if (found.codes < 0).any() else list(found.names)
-        place = np.array([self.names.setdefault(name, len(self.names)) for name in names], int)
-        self._check_number()
-        wider = np.zeros((3, len(self.names) - self._tables.shape[1], *self._tables.shape[2:]))
-        self._tables = np.concatenate([self._tables, wider], axis=1)
+        place = self._places(names)
         if not len(chunk):
             return
         block, confidence, correct = judged
@@ -54,6 +51,20 @@ class PerGroup:
         sums = (w, times(confidence, w), times(correct, w))
         for table, weights in zip(self._tables, sums, strict=True):
             table += np.bincount(cell, weights, minlength=table.size).reshape(table.shape)
+
+    def merge(self, other: PerGroup) -> None:
+        """Add the sums of other rows, whose subgroups may be others."""
+        place = self._places(list(other.names))
+        self._tables[:, place] += other._tables
+        self.weighted = self.weighted or other.weighted
+
+    def _places(self, names: list[str]) -> np.ndarray:
+        """Return the place of each subgroup, with room for new ones."""
+        place = np.array([self.names.setdefault(name, len(self.names)) for name in names], int)
+        self._check_number()
+        wider = np.zeros((3, len(self.names) - self._tables.shape[1], *self._tables.shape[2:]))
+        self._tables = np.concatenate([self._tables, wider], axis=1)
+        return place
 
     def scale(self, factor: float) -> None:
         """Multiply all sample weights by a factor."""

@@ -57,6 +57,15 @@ class PixelSums:
             added = np.stack([table[rows].sum(axis=0) for table in tables])
             self.images[name] = self.images.get(name, 0) + added
 
+    def merge(self, other: PixelSums) -> None:
+        """Add the sums of other pixels, also of the same images."""
+        if self.regions is None or other.regions is None:
+            self.regions = self.regions or other.regions
+        else:
+            self.regions += other.regions
+        for name, tables in other.images.items():
+            self.images[name] = self.images.get(name, 0) + tables
+
 
 def pixel_view(
     sums: PixelSums,

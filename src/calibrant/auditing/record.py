@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from calibrant.html_tables import html_table
 from calibrant.json_values import json_values
-from calibrant.metrics import CalibrationState, Confidences, RiskPoint
+from calibrant.metrics import CalibrationState, Confidences, ConfidenceSketch, RiskPoint
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.metrics.table import with_former_names
 
@@ -190,7 +190,7 @@ class Audit:
 
     label_names: tuple[str, ...]
     state: CalibrationState
-    confidences: Confidences
+    confidences: Confidences | ConfidenceSketch
     measures: tuple[Measure, ...]
     verdict: tuple[str, ...]  # plain sentences, the most important first
     classes: tuple[ClassRow, ...]  # worst first

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant import __version__
 from calibrant.arguments import check_kind
-from calibrant.auditing.collect import Collector, collect
+from calibrant.auditing.collect import Collector, collect, taken
 from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import class_findings, whole_p_value
@@ -40,13 +40,13 @@ from calibrant.metrics.segmentation_example import Scene
 from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 
-__all__ = ["audit"]
+__all__ = ["MOST_SORTED", "audit", "check_bins", "conclude"]
 
 ALARM = 0.05  # The risk that the verdict doubts confidences that are honest.
 _OF_CLAIMS = " Of “right or wrong”, as the scores of all classes are not known."
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
-_SORTED = 1_000_000  # Above, ranks come from a sketch, in which confidences are off by 0.0003.
+MOST_SORTED = 1_000_000  # Above, ranks come from a sketch, in which confidences are off by 0.0003.
 
 
 @renamed_arguments(by="keep_together")
@@ -89,18 +89,35 @@ def audit(
     Overconfident by 20.0 points: the model says 90.0 % on average and is right 70.0 % of the time.
     """
     estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
-    if bins > MOST_BINS:
-        raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
+    check_bins(bins)
     kept: Sample[Confidences] = Sample(sample, seed)
     columns = (per,) if isinstance(per, str) else tuple(per)
     collector = Collector(Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
     found = collect(_chunks(source), collector)
+    return conclude(found, estimate, scenes=scenes, provenance=provenance)
+
+
+def conclude(
+    found: Collector,
+    estimate: Estimator,
+    *,
+    scenes: Sequence[Scene] = (),
+    provenance: Mapping[str, Any] | None = None,
+) -> Audit:
+    """Return the audit of rows that were collected."""
     if found.state is None or not found.rows:
         raise _nothing(found)
-    settings = {"bootstrap": bootstrap, "level": level, "keep_together": found.by, "seed": seed}
+    settings: dict[str, Any] = {"bootstrap": estimate.replicates, "level": estimate.level}
+    settings |= {"keep_together": found.by, "seed": estimate.seed}
     settings["by"] = found.by  # Its old name.
     about = {**(provenance or {}), **_provenance(found), **settings}
     return _concluded(found, replace(estimate, independent=found.by is None), scenes, about)
+
+
+def check_bins(bins: int) -> None:
+    """Refuse more bins than there is memory for."""
+    if bins > MOST_BINS:
+        raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
 
 
 def _chunks(source: Any) -> Iterable[Predictions | Claims]:
@@ -155,8 +172,7 @@ def _views(
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
     if found.positive is not None and found.state.classwise:
-        scores = Confidences.concatenate(found.positive.take())
-        ranked = _sketch_of_many(scores)
+        ranked = _sketch_of_many(taken(found.positive))
         positive = positive_view(found.state, ranked, found.label_names[1], estimate)
     top = _top_view(found, estimate)
     return {"entities": entities, "pixels": pixels, "positive": positive, "top": top}
@@ -223,15 +239,19 @@ def _measures(
     return tuple(replace(m, meaning=m.meaning + note) if m.name in ranked else m for m in measures)
 
 
-def _sketch_of_many(confidences: Confidences) -> Confidences | ConfidenceSketch:
+def _sketch_of_many(
+    confidences: Confidences | ConfidenceSketch,
+) -> Confidences | ConfidenceSketch:
     """Return the confidences, or a sketch of them where sorting takes longer than reading."""
-    return ConfidenceSketch.of(confidences) if len(confidences) > _SORTED else confidences
+    if isinstance(confidences, ConfidenceSketch):
+        return confidences
+    return ConfidenceSketch.of(confidences) if len(confidences) > MOST_SORTED else confidences
 
 
 def _how_sorted(found: Collector, confidences: Confidences | ConfidenceSketch) -> str:
     """Return what a reader must know about metrics that need ranks, or nothing."""
     note = ""
-    if not found.sample.whole:
+    if isinstance(found.sample, Sample) and not found.sample.whole:
         note = f" From a sample of {found.sample.held:,} of {found.rows:,} examples."
     if isinstance(confidences, ConfidenceSketch):
         note += " From a sketch, in which a confidence is off by at most 0.0003."
@@ -273,7 +293,7 @@ def _provenance(found: Collector) -> dict[str, Any]:
         "ignored": found.ignored,
         "unlabelled": found.unlabelled,
         **({"effective_n": found.effective} if found.weighted else {}),
-        **({} if found.sample.whole else {"sampled": found.sample.held}),
+        **_about_sample(found.sample),
         "classes": len(found.label_names),
         "kind": found.kind,
         "dtype": found.dtype,
@@ -285,3 +305,7 @@ def _provenance(found: Collector) -> dict[str, Any]:
         "python": sys.version.split()[0],
         "platform": platform.platform(),
     }
+
+
+def _about_sample(sample: Any) -> dict[str, int]:
+    return {} if sample.whole else {"sampled": sample.held}

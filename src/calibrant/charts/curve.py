@@ -13,6 +13,7 @@ from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics import CalibrationState, Confidences, accumulate, bin_confidences
 from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
+from calibrant.metrics.sorted_confidences import StepSource
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -117,7 +118,7 @@ def wilson_interval(
     return low, high
 
 
-def thinned_curve(source: Confidences | Predictions, most: int = 500) -> RiskCoverage:
+def thinned_curve(source: StepSource, most: int = 500) -> RiskCoverage:
     """Return the risk–coverage curve at up to ``most`` steps, evenly spread in coverage.
 
     It always includes the first and the last step, and every step belongs to the whole curve.

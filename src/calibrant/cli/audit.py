@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, audit_entity_files, without_entities
 from calibrant.cli.options import (
+    add_cluster,
     add_file_options,
     add_intervals,
     add_keep_together,
@@ -18,6 +20,7 @@ from calibrant.cli.options import (
     columns_from,
     files_read,
     print_notes,
+    refuse_skip,
 )
 from calibrant.errors import printable
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
-__all__ = ["add_parser", "print_audits", "print_measures", "run"]
+__all__ = ["add_parser", "print_audits", "print_left_out", "print_measures", "run"]
 
 _AFTER = "after "
 
@@ -78,23 +81,28 @@ def add_parser(commands: Any) -> None:
         metavar="EXAMPLES",
         help="above this many examples, rank metrics use a random sample (10 million)",
     )
+    add_cluster(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
+    refuse_skip(args)
     if args.entities:
         return audit_entity_files(args)
     without_entities(args)
-    from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
-    args.files = expand(args.files)  # Once, so that the same files are listed, counted and read.
-    print_notes(args.files)
+    if args.engine is None:
+        from calibrant.files import expand
+
+        args.files = expand(args.files)  # Once: the same files are listed, counted and read.
+        print_notes(args.files)
     if args.report is not None:  # Before the work, not after it.
-        check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
-    audits = _audits(args)
+        inputs = files_read(args) if args.engine is None else []
+        check_writable(args.report, overwrite=args.overwrite, inputs=inputs)
+    audits = _audits(args) if args.engine is None else _audits_on_cluster(args)
     if args.report is not None:  # Before anything is printed: the reader may leave early.
         write_report(audits, args.report, overwrite=args.overwrite)
     if args.json:
@@ -132,19 +140,45 @@ def _content(audits: dict[str, Audit]) -> dict[str, Any]:
     }
 
 
+def _audits_on_cluster(args: argparse.Namespace) -> dict[str, Audit]:
+    from calibrant.distributed import audit
+    from calibrant.distributed.engines import using_engine
+
+    columns = columns_from(args)
+    options = {"columns": columns, "kind": args.kind, "skip_damaged": args.skip_corrupt}
+    options |= {**_settings(args), "provenance": {"files": args.files, "engine": args.engine.name}}
+    with using_engine(args.engine) as engine:
+        audits = {"audit": audit(args.files, engine=engine, **options)}
+        if args.calibrator is not None:
+            from calibrant.calibrators import load_calibrator
+
+            calibrator = load_calibrator(args.calibrator)
+            after = audit(args.files, engine=engine, calibrator=calibrator, **options)
+            audits = {"before": audits["audit"], f"{_AFTER}{calibrator.name}": after}
+    print_left_out(next(iter(audits.values())).provenance)
+    return audits
+
+
+def print_left_out(provenance: Mapping[str, Any]) -> None:
+    """Say on standard error what an engine could not read."""
+    from calibrant.distributed.left_out import in_words
+
+    for line in in_words(provenance):
+        print(f"Warning: {printable(line)}", file=sys.stderr)
+
+
+def _settings(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options that an audit here and one on a cluster share."""
+    names = ("bins", "closed", "bootstrap", "level", "keep_together", "per", "reduction", "seed")
+    return {name: getattr(args, name) for name in names}
+
+
 def _audits(args: argparse.Namespace) -> dict[str, Audit]:
     from calibrant.auditing import audit
     from calibrant.files import fingerprints
 
     options = {
-        "bins": args.bins,
-        "closed": args.closed,
-        "bootstrap": args.bootstrap,
-        "level": args.level,
-        "keep_together": args.keep_together,
-        "per": args.per,
-        "reduction": args.reduction,
-        "seed": args.seed,
+        **_settings(args),
         "sample": args.sample,
         "provenance": {"files": [vars(f) for f in fingerprints(args.files)]},
     }

@@ -14,6 +14,7 @@ from calibrant.inputs import parse_json, read_json
 
 __all__ = [
     "add_address",
+    "add_cluster",
     "add_data_dir",
     "add_device",
     "add_engine",
@@ -33,6 +34,7 @@ __all__ = [
     "parse_settings",
     "print_notes",
     "read_label_pairs",
+    "refuse_skip",
 ]
 
 
@@ -118,6 +120,23 @@ def _add_columns(group: Any) -> None:
         metavar="FILE",
         help="file of label names: one per line, a JSON list, or a model's config.json",
     )
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a command that reads parquet on a cluster."""
+    group = parser.add_argument_group("cluster", "Files are parquet, also at s3://… or gs://….")
+    add_engine(group, "ray", "spark")
+    group.add_argument(
+        "--skip-corrupt",
+        action="store_true",
+        help="with --engine: leave out row groups that cannot be read, and count them",
+    )
+
+
+def refuse_skip(args: argparse.Namespace) -> None:
+    """Refuse ``--skip-corrupt`` where no engine reads the files."""
+    if args.skip_corrupt and args.engine is None:
+        raise InputError("--skip-corrupt needs --engine.")
 
 
 def add_output(parser: Any, words: str, *, metavar: str = "FILE", old: str = "file") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from calibrant.distributed.auditing import audit
 from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Part, Parts, Rows
 
-__all__ = ["Dataset", "Engine", "LocalEngine", "Part", "Parts", "Rows"]
+__all__ = ["Dataset", "Engine", "LocalEngine", "Part", "Parts", "Rows", "audit"]

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any, NamedTuple
 
 from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Parts
-from calibrant.distributed.engine_names import parse_engine
+from calibrant.distributed.engine_names import EngineName, parse_engine
 from calibrant.distributed.parquet_parts import plan_parts
 from calibrant.errors import InputError
 
@@ -40,10 +40,10 @@ ENGINES: dict[str, Callable[[str], AbstractContextManager[Engine]]] = {
 }
 
 
-def using_engine(given: str) -> AbstractContextManager[Engine]:
+def using_engine(given: str | EngineName) -> AbstractContextManager[Engine]:
     """Return a context with the engine that ``--engine`` names, connected while it is open."""
-    name, address = parse_engine(given, tuple(ENGINES))
-    return ENGINES[name](address)
+    named = parse_engine(given) if isinstance(given, str) else given
+    return ENGINES[named.name](named.address)
 
 
 class Opened(NamedTuple):

@@ -34,12 +34,19 @@ class Reader:
     def chunks(self, part: Part) -> Iterator[Predictions | Claims]:
         """Yield the predictions of a part, a chunk at a time."""
         rows, before, source = max(1, _CHUNK // max(_LEAST, self.width)), 0, None
+        classes, where = 0, ""
         for found in part.tables(self.layout.names, rows):
             if source is None or source.path != found.place or source.schema != found.batch.schema:
                 source = self._source(found)
             for block in source.blocks_of([found.batch], self.layout, found.first):
                 first = part.start + before
-                yield assemble(source.path, block, self.layout, self.names, first)
+                chunk = assemble(source.path, block, self.layout, self.names, first)
+                if classes not in (0, chunk.classes):
+                    raise differ(
+                        "number of classes", (classes, where), (chunk.classes, found.place)
+                    )
+                classes, where = chunk.classes, found.place
+                yield chunk
             before += found.batch.num_rows
 
     def _source(self, found: Rows) -> BatchSource:
@@ -53,6 +60,12 @@ class Reader:
                 f"({self.layout.kind})."
             )
         return source
+
+
+def differ(what: str, one: tuple[Any, str], other: tuple[Any, str]) -> InputError:
+    """Return the error of two partitions that do not belong together."""
+    (mine, here), (theirs, there) = one, other
+    return InputError(f"Partitions differ in the {what}: {mine} in {here}, {theirs} in {there}.")
 
 
 def reader_of(

@@ -49,11 +49,12 @@ class ClassSums:
     ) -> None:
         self.classes, self.bins, self.blocks = classes, bins, blocks
         self.most_entries = most_entries
-        self.n = np.zeros(blocks, np.float64 if weighted else np.int64)
+        self.n: np.ndarray = np.zeros(blocks, np.float64 if weighted else np.int64)
         self.weighted = weighted
         self._whole = True  # False: too many entries for an interval
         empty = CalibrationState.empty(classes, bins, weighted=weighted)
-        self._tables = empty.class_count, empty.class_confidence, empty.class_correct
+        tables = empty.class_count, empty.class_confidence, empty.class_correct
+        self._tables: tuple[np.ndarray, ...] = tables
         self._first = np.zeros((blocks, classes))
         self._place: np.ndarray = np.empty(0, np.int64)
         self._gap: np.ndarray = np.empty(0)
@@ -72,6 +73,17 @@ class ClassSums:
             rows = order[start : start + step]
             part = p[rows].numpy()
             self._add_rows(part, block[rows])
+
+    def merge(self, other: ClassSums) -> None:
+        """Add the sums of other rows, over the same blocks."""
+        other._settle()
+        self.n = self.n + other.n
+        self._tables = tuple(a + b for a, b in zip(self._tables, other._tables, strict=True))
+        self._first = self._first + other._first
+        self._whole = self._whole and other._whole
+        self._pending.append((other._place, other._gap))
+        self._waiting += len(other._place)
+        self._settle()
 
     def total(self) -> CalibrationState:
         """Return the state of all blocks, with n, the labels and the tables of classes alone."""
@@ -169,7 +181,7 @@ class ClassSums:
         self._place, where = np.unique(places, return_inverse=True)
         self._gap = np.bincount(where.reshape(-1), gaps, minlength=len(self._place))
         self._pending, self._waiting = [], 0
-        if len(self._place) > self.most_entries:
+        if not self._whole or len(self._place) > self.most_entries:
             self._whole, self._place, self._gap = False, self._place[:0], self._gap[:0]
 
     def _gaps_above(self, step: int) -> Iterator[np.ndarray]:

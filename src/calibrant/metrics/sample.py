@@ -45,6 +45,17 @@ class Sample(Generic[T]):
         self._threshold = _ALL
         self._keys: list[np.ndarray | int] = []  # Row numbers until the first drop: 8 bytes a row.
 
+    def like(self) -> Sample[T]:
+        """Return an empty sample of the same size and seed."""
+        return Sample(self.most, self.seed)
+
+    def merge(self, later: Sample[T]) -> None:
+        """Add the rows of another sample, in which none was dropped either."""
+        if not (self.whole and later.whole):
+            raise ValueError("Samples can be merged as long as none has dropped a row.")
+        for part in later.parts:
+            self.add(part)
+
     def add(self, part: T) -> None:
         """Add the next rows of the stream."""
         start, self.seen = self.seen, self.seen + len(part)

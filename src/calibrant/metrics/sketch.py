@@ -16,7 +16,7 @@ from calibrant.metrics.state import times
 from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 from calibrant.predictions import Predictions
 
-__all__ = ["ConfidenceSketch"]
+__all__ = ["ConfidenceSketch", "Sketched"]
 
 ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
 
@@ -93,6 +93,15 @@ class ConfidenceSketch:
         self.correct[:] += np.bincount(place[part.correct], right, _BINS)
         self.confidence[:] += np.bincount(place, times(part.confidence, w), _BINS)
 
+    def __len__(self) -> int:
+        """Return the number of examples; a sum of weights is rounded."""
+        return round(float(self.n))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the examples have sample weights."""
+        return self.count.dtype.kind == "f"
+
     @property
     def n(self) -> Any:
         """The number of examples, or the sum of their weights."""
@@ -143,6 +152,33 @@ class ConfidenceSketch:
 
     def _columns(self) -> Iterator[np.ndarray]:
         yield from (self.count, self.correct, self.confidence)
+
+
+class Sketched:
+    """Takes the place of a :class:`~calibrant.metrics.sample.Sample`: a sketch of all rows."""
+
+    whole = True  # No row is left out.
+
+    def __init__(self) -> None:
+        self.sketch: ConfidenceSketch | None = None
+
+    def like(self) -> Sketched:
+        """Return an empty one."""
+        return Sketched()
+
+    def add(self, part: Confidences) -> None:
+        """Add the next rows."""
+        if self.sketch is None:
+            self.sketch = ConfidenceSketch.empty(weighted=part.weighted)
+        for start in range(0, len(part), _CHUNK):
+            self.sketch._add(part[start : start + _CHUNK])
+
+    def merge(self, later: Sketched) -> None:
+        """Add the rows of another sketch."""
+        if self.sketch is None or later.sketch is None:
+            self.sketch = self.sketch or later.sketch
+        else:
+            self.sketch += later.sketch
 
 
 def _bin(confidence: np.ndarray) -> np.ndarray:

@@ -24,7 +24,8 @@ _MAGIC = b"CLBR"
 _VERSION = 1
 _HEAD = struct.Struct("<4sHI")
 _LENGTH = struct.Struct("<I")
-_TYPES = ("<i8", "<f8", "<u2", "|b1")  # What states hold; nothing else is read.
+# What states hold; nothing else is read.
+_TYPES = ("<i8", "<i2", "<f8", "<f4", "<f2", "<u8", "<u2", "|u1", "|b1")
 
 
 def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:

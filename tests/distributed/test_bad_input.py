@@ -1,0 +1,145 @@
+"""What goes wrong on a cluster is one clear line, and names the file and the row group."""
+
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.distributed.shards import random_predictions, write_shards
+
+from calibrant.cli import main
+from calibrant.distributed import audit
+from calibrant.distributed.engines import open_dataset, using_engine
+from calibrant.errors import CalibrantError, InputError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_shards(random_predictions(3000), tmp_path / "shards", [1000, 2000], groups=2)
+
+
+def damage(path, group):
+    """Overwrite the pages of one row group; the footer stays as it is."""
+    column = pq.ParquetFile(path).metadata.row_group(group).column(0)
+    data = bytearray(path.read_bytes())
+    start = column.data_page_offset
+    data[start : start + column.total_compressed_size] = b"\xff" * column.total_compressed_size
+    path.write_bytes(bytes(data))
+
+
+def table(n=10, **columns):
+    scores = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(3 * n, np.float32)), 3)
+    return pa.table({"logits": scores, "label": np.arange(n) % 3, **columns})
+
+
+def test_a_damaged_row_group_is_named(folder):
+    damage(folder / "part-001.parquet", 1)
+    with pytest.raises(InputError, match=r"part-001\.parquet: row group 1 is damaged"):
+        audit(str(folder), bootstrap=0)
+
+
+def test_what_is_left_out_is_counted(folder):
+    damage(folder / "part-001.parquet", 1)
+    (folder / "part-002.parquet").write_bytes(b"PAR1 no parquet")
+    found = audit(str(folder), bootstrap=0, skip_damaged=True)
+    left_out = found.provenance["left_out"]
+    assert found.provenance["n"] == 1500
+    assert (left_out["row_groups"], left_out["rows"], left_out["files"]) == (1, 500, 1)
+    assert any("part-001.parquet: row group 1" in line for line in left_out["messages"])
+    assert any("part-002.parquet" in line for line in left_out["messages"])
+
+
+def test_a_truncated_file_is_named(folder):
+    path = folder / "part-001.parquet"
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(InputError, match=r"part-001\.parquet: not a whole parquet file"):
+        audit(str(folder), bootstrap=0)
+
+
+def test_a_schema_that_differs_is_named(folder):
+    pq.write_table(table().drop_columns(["label"]), folder / "part-003.parquet")
+    with pytest.raises(InputError, match=r"part-003\.parquet: no column 'label'"):
+        audit(str(folder), bootstrap=0)
+    pq.write_table(table(site=["A"] * 10, more=["B"] * 10), folder / "part-003.parquet")
+    with pytest.raises(InputError, match=r"part-003\.parquet: its columns differ.*more"):
+        audit(str(folder), bootstrap=0)
+
+
+def test_a_number_of_classes_that_differs_is_named(folder):
+    lists = pa.array([[0.0] * 5] * 10, pa.list_(pa.float32()))
+    columns = {"logits": lists, "label": np.zeros(10, int), "site": ["A"] * 10}
+    pq.write_table(pa.table(columns), folder / "part-003.parquet")
+    with pytest.raises(InputError, match=r"differ in the number of classes: . in .*shards"):
+        audit(str(folder), bootstrap=0)
+
+
+def test_empty_files_change_nothing(folder):
+    expected = audit(str(folder), bootstrap=0)["ece"].value
+    first = pq.read_table(folder / "part-000.parquet")
+    pq.write_table(first[:0], folder / "part-003.parquet")
+    assert audit(str(folder), bootstrap=0)["ece"].value == pytest.approx(expected, rel=1e-12)
+    pq.write_table(first[:0], folder.parent / "empty.parquet")
+    with pytest.raises(InputError, match="no rows"):
+        audit(str(folder.parent / "empty.parquet"))
+
+
+def test_only_parquet_is_read(tmp_path):
+    (tmp_path / "a.csv").write_text("probabilities_0,probabilities_1,label\n.5,.5,0\n")
+    with pytest.raises(InputError, match="an engine reads parquet files only"):
+        audit(str(tmp_path / "a.csv"))
+    with pytest.raises(InputError, match="no such file"):
+        audit(str(tmp_path / "b.parquet"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission_is_one_line(folder):
+    (folder / "part-001.parquet").chmod(0)
+    with pytest.raises(InputError, match=r"part-001\.parquet: no permission to read it"):
+        audit(str(folder), skip_damaged=True)  # It is not damage.
+
+
+def test_remote_folders_are_read_by_fsspec(folder):
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    for path in sorted(folder.iterdir()):
+        memory.pipe(f"/bucket/day=1/{path.name}", path.read_bytes())
+    memory.pipe("/bucket/_temporary/part-009.parquet", b"left by a writer")
+    found = audit("memory://bucket", bootstrap=0)
+    assert found["ece"].value == audit(str(folder), bootstrap=0)["ece"].value
+    with pytest.raises(InputError, match="there is no parquet file"):
+        audit("memory://bucket/*.csv")
+    with pytest.raises(InputError, match=r"nowhere://bucket: "):
+        audit("nowhere://bucket")
+
+
+def test_other_data_is_refused():
+    with pytest.raises(InputError, match=r"takes parquet paths, .*, got a int"):
+        open_dataset(5)
+
+
+def test_an_engine_that_is_not_there_is_one_line(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(CalibrantError, match=r"needs ray.*pip install"), using_engine("ray"):
+        pass
+
+
+def test_the_command_audits_on_ray(ray_cluster, folder, tmp_path, capsys):
+    damage(folder / "part-001.parquet", 0)
+    arguments = ["audit", str(folder), "--engine", "ray", "--bootstrap", "0"]
+    assert main([*arguments, "--json"]) == 2
+    assert "part-001.parquet: row group 0 is damaged" in capsys.readouterr().err
+    report = tmp_path / "audit.html"
+    assert main([*arguments, "--skip-corrupt", "--json", "--report", str(report)]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["audit"]["provenance"]["n"] == 2500
+    assert "1 row groups (500 rows) were left out" in err
+    assert report.exists()
+
+
+def test_skipping_needs_an_engine(folder, capsys):
+    assert main(["audit", str(folder), "--skip-corrupt"]) == 2
+    assert "--skip-corrupt needs --engine" in capsys.readouterr().err
