@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,7 +37,7 @@ from calibrant.predictions import Predictions
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CalibrationWarning", "Calibrator", "Fit"]
+__all__ = ["CalibrationWarning", "Calibrator", "Fit", "zeros_warning"]
 
 _FEW = 6  # The most numbers of an array that a repr shows.
 
@@ -100,7 +100,7 @@ class Calibrator(Transformation):
         kind, self.claims_ = predictions.kind, 0.0
         if isinstance(predictions, Claims):
             if not self.takes_claims:
-                raise needs_all_classes(self.name, predictions)
+                raise needs_all_classes(self.name, predictions.kind)
             labels = list(predictions.names)
             predictions, self.claims_ = self._binary(predictions, labels), 1.0
         check_some(who, predictions)
@@ -171,28 +171,14 @@ class Calibrator(Transformation):
         floor = find_floor(predictions)
         _warn_of_zeros(predictions, floor)
         fit = self._fit(as_kind(self.takes, predictions, floor))
-        learned = {**fit.learned, "floor_": floor} if self.changes_scores else fit.learned
-        learned = {**learned, "claims_": 1.0} if self.claims_ else learned
-        self._restore(learned, predictions.classes, predictions.label_names, fit.signals)
+        self.take_fit(fit, floor, predictions.classes, predictions.label_names)
         before, after = fit.nll_before, fit.nll_after
         if before is None:
             before = mean_nll(predictions, floor)
         if after is None:
             after = self._nll(predictions) if self.changes_scores else before
-        # Rounding may raise an unchanged NLL; NaN counts as worse.
-        if not after <= before + fit.rounding * max(1.0, abs(before)):
-            self._fall_back(
-                f"would raise the validation NLL from {before:.6g} to {after:.6g}",
-                "A simpler calibrator or more data may help.",
-            )
-        elif self.changes_scores and self._claims_too_much(predictions):
-            n = predictions.size
-            self._fall_back(
-                f"would raise the mean confidence of {n:g} predictions, of which every one is "
-                f"right, beyond {most_confidence(n):.4g}, which is what {n:g} right ones support",
-                "Fit on more or harder examples; 'temperature' stops there.",
-            )
-        after = before if self.fell_back_ else after
+        too_much = lambda: self._claims_too_much(predictions)  # noqa: E731
+        after = self.judge(fit, (before, after), predictions.size, too_much)
         self.fitted_on_ = {
             "n": len(predictions),
             "ignored": predictions.ignored,
@@ -202,6 +188,38 @@ class Calibrator(Transformation):
             "version": __version__,
             **(fit.details or {}),
         }
+
+    def take_fit(self, fit: Fit, floor: float, classes: int, names: tuple[str, ...] | None) -> None:
+        """Take what a fit learned, on data in memory or in partitions."""
+        learned = {**fit.learned, "floor_": floor} if self.changes_scores else fit.learned
+        learned = {**learned, "claims_": 1.0} if self.claims_ else learned
+        self._restore(learned, classes, names, fit.signals)
+
+    def judge(
+        self,
+        fit: Fit,
+        nll: tuple[float, float],
+        n: float,
+        claims_too_much: Callable[[], bool],
+    ) -> float:
+        """Fall back to identity if the fit is no gain; return the NLL after it.
+
+        ``nll`` is the mean before and after the fit on ``n`` examples.
+        """
+        before, after = nll
+        # Rounding may raise an unchanged NLL; NaN counts as worse.
+        if not after <= before + fit.rounding * max(1.0, abs(before)):
+            self._fall_back(
+                f"would raise the validation NLL from {before:.6g} to {after:.6g}",
+                "A simpler calibrator or more data may help.",
+            )
+        elif self.changes_scores and claims_too_much():
+            self._fall_back(
+                f"would raise the mean confidence of {n:g} predictions, of which every one is "
+                f"right, beyond {most_confidence(n):.4g}, which is what {n:g} right ones support",
+                "Fit on more or harder examples; 'temperature' stops there.",
+            )
+        return before if self.fell_back_ else after
 
     def _claims_too_much(self, predictions: Predictions) -> bool:
         """Whether the calibrator goes beyond what a sample without a mistake supports."""
@@ -222,7 +240,7 @@ class Calibrator(Transformation):
         same, n = int(binary.labels[0]), binary.size
         if (binary.labels != same).any():
             return False
-        after = self._mapped(binary.scores, "probabilities", *beside(binary))
+        after = self.mapped(binary.scores, "probabilities", *beside(binary))
         both = (binary.scores[:, same], after[:, same])
         doubt = [1 - float(np.average(scores, weights=binary.weights)) for scores in both]
         return doubt[1] < min(doubt[0], 1 - most_confidence(n)) * (1 - 1e-4)
@@ -246,9 +264,12 @@ def _shown(value: Any) -> str:
 
 def _warn_of_zeros(predictions: Predictions, floor: float) -> None:
     if zeros := zero_label_count(predictions):
-        warnings.warn(
-            f"{zeros} example(s) give their own label probability 0, whose NLL is infinite; it is "
-            f"taken as {floor:.2g} ({-np.log(floor):.1f} nats each). Fit on logits to avoid this.",
-            CalibrationWarning,
-            stacklevel=4,
-        )
+        warnings.warn(zeros_warning(zeros, floor), CalibrationWarning, stacklevel=4)
+
+
+def zeros_warning(zeros: int, floor: float) -> str:
+    """Return what to know about examples that give their own label probability 0."""
+    return (
+        f"{zeros} example(s) give their own label probability 0, whose NLL is infinite; it is "
+        f"taken as {floor:.2g} ({-np.log(floor):.1f} nats each). Fit on logits to avoid this."
+    )

@@ -40,10 +40,10 @@ def check_predictions(who: str, value: object) -> None:
         )
 
 
-def needs_all_classes(name: str, claims: Claims) -> InputError:
+def needs_all_classes(name: str, kind: str) -> InputError:
     """Return the error of a calibrator that needs more than claims have."""
     return InputError(
-        f"{name} needs the scores of all classes; {claims.kind} predictions have one confidence "
+        f"{name} needs the scores of all classes; {kind} predictions have one confidence "
         "each. Use temperature, platt, beta, quadratic-top-label, spline, isotonic-top-label, "
         "venn-abers-top-label or another calibrator of one number."
     )

@@ -16,6 +16,7 @@ there are more than two. Venn–Abers gives these numbers by its definition.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,15 @@ from calibrant.calibrators.moments import Sweep
 from calibrant.calibrators.newton import Optimum
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["is_faultless", "most_confidence", "stopped", "supported", "unclaimed", "untied"]
+__all__ = [
+    "is_faultless",
+    "most_confidence",
+    "most_supported",
+    "stopped",
+    "supported",
+    "unclaimed",
+    "untied",
+]
 
 _CHUNK = 1 << 14  # Scores at once: most samples have a mistake in the first few.
 _MOST_PASSES = 60
@@ -103,15 +112,23 @@ def stopped(
     alone = untied(logits)
     decided = logits if alone.all() else logits[alone]
     own = None if weights is None else weights[alone]
-    least = 1 - most_confidence(len(decided) if own is None else float(own.sum()))
+    size = len(decided) if own is None else float(own.sum())
+    beta = most_supported(best, size, lambda b: unclaimed(decided, "logits", b, own))
+    return replace(best, beta=beta, nll=Sweep(logits, labels, weights)(beta).nll)
+
+
+def most_supported(best: Optimum, size: float, doubt: Callable[[float], float]) -> float:
+    """Return the largest β ≥ 1 where ``doubt``, 1 minus the mean confidence, is supported.
+
+    ``size`` is the number of examples that decide, or the sum of their weights.
+    """
+    least = 1 - most_confidence(size)
     low, high = 1.0, max(1.0, best.beta)
-    if not len(decided) or unclaimed(decided, "logits", low, own) <= least:
+    if not size or doubt(low) <= least:
         high = low
     for _ in range(_MOST_PASSES):
         if high <= low * (1 + 1e-6):
             break
         middle = math.sqrt(low * high)
-        above = unclaimed(decided, "logits", middle, own) > least
-        low, high = (middle, high) if above else (low, middle)
-    sweep = Sweep(logits, labels, weights)
-    return replace(best, beta=low, nll=sweep(low).nll)
+        low, high = (middle, high) if doubt(middle) > least else (low, middle)
+    return low

@@ -14,8 +14,12 @@ from calibrant.predictions import Kind, Predictions
 __all__ = [
     "as_kind",
     "fitted_floor",
+    "floor_of",
+    "grid_digits",
+    "lowered_floor",
     "mean_nll",
     "probability_floor",
+    "smallest_positive",
     "without_masks",
     "zero_label_count",
 ]
@@ -69,9 +73,15 @@ def probability_floor(predictions: Predictions) -> float:
     """
     if predictions.kind == "logits":
         return FLOOR
-    smallest, zeros = _smallest_positive(predictions.scores)
-    unit = smallest if zeros else _last_digit(predictions.scores)
-    return max(FLOOR, min(unit, smallest) / 2)
+    smallest, zeros = smallest_positive(predictions.scores)
+    digits = 0 if zeros else grid_digits(predictions.scores)
+    return floor_of(smallest, zeros, digits)
+
+
+def floor_of(smallest: float, zeros: bool, digits: int) -> float:
+    """Return the floor of probabilities that have these digits, 0 where they are not rounded."""
+    last = 10.0**-digits if digits else 0.0
+    return max(FLOOR, (smallest if zeros else min(last, smallest)) / 2)
 
 
 def fitted_floor(predictions: Predictions) -> float:
@@ -87,9 +97,13 @@ def fitted_floor(predictions: Predictions) -> float:
     0.125
     """
     floor = probability_floor(predictions)
-    if floor == FLOOR or not _smallest_positive(predictions.scores)[1]:
+    if floor == FLOOR or not smallest_positive(predictions.scores)[1]:
         return floor
-    part = predictions[:: -(-predictions.scores.size // _FLOOR_SCORES)]
+    return lowered_floor(predictions[:: -(-predictions.scores.size // _FLOOR_SCORES)], floor)
+
+
+def lowered_floor(part: Predictions, floor: float) -> float:
+    """Go down from ``floor`` while the NLL of these examples falls."""
     start, best = floor, _nll_with_floor(part, floor, 0.0)
     while (lower := floor / 10**0.5) > FLOOR:
         value = _nll_with_floor(part, lower, math.log(start / lower))
@@ -115,7 +129,7 @@ def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:
     return predictions.with_checked_scores(scores, kind)
 
 
-def _smallest_positive(probabilities: np.ndarray) -> tuple[float, bool]:
+def smallest_positive(probabilities: np.ndarray) -> tuple[float, bool]:
     """Return the smallest value above 0, and whether there are zeros (or −1e-9, tolerated)."""
     smallest, zeros = np.inf, False
     for part in _chunks(probabilities):
@@ -126,13 +140,16 @@ def _smallest_positive(probabilities: np.ndarray) -> tuple[float, bool]:
     return smallest, zeros
 
 
-def _last_digit(probabilities: np.ndarray) -> float:
-    """Return 10⁻ᵈ if every value has at most d decimals, within the type's precision; else 0."""
+def grid_digits(probabilities: np.ndarray) -> int:
+    """Return the least d so that every value has at most d decimals; 0 if they are not rounded.
+
+    Values count as rounded within the precision of their type.
+    """
     exact = 4 * float(np.finfo(probabilities.dtype).eps)
     for digits in range(1, _MOST_DIGITS.get(probabilities.dtype, 0) + 1):
         if all(_on_grid(part, 10.0**digits, exact) for part in _chunks(probabilities)):
-            return 10.0**-digits
-    return 0.0
+            return digits
+    return 0
 
 
 def _on_grid(values: np.ndarray, steps: float, exact: float) -> bool:

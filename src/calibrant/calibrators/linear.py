@@ -15,11 +15,20 @@ from calibrant.calibrators.linear_pass import FEW_CLASSES, row_chunks, sum_of_nl
 from calibrant.calibrators.minimize import Minimum, minimize
 from calibrant.predictions import Predictions
 
-__all__ = ["LinearFit", "Penalty", "fit_linear", "linear_features", "tempered_features"]
+__all__ = [
+    "LinearFit",
+    "Penalty",
+    "fit_linear",
+    "linear_features",
+    "start_of_search",
+    "tempered_features",
+    "warn_unless_converged",
+]
 
 _LARGE = 1 << 20  # Scores, from here on float32.
 _NEGLIGIBLE = 1e-8  # Nats above the minimum where the search in float32 ends.
 _ROUNDING = 2e-7  # Of a mean NLL in float32.
+_FINE = 1e-9  # The slope where a search in float64 ends: parameters are then exact to six digits.
 # Rows of the first of two stages: the minimum, and per learned number.
 _SAMPLE, _SAMPLE_PER_NUMBER = 20_000, 100
 
@@ -102,11 +111,16 @@ def fit_linear(features: np.ndarray, predictions: Predictions, penalty: Penalty)
     only a few passes. With float32 features the search ends about 1e-8 nats above the minimum.
     """
     best = _minimum(features, predictions, penalty)
-    _warn_unless_converged(best)
+    warn_unless_converged(best)
     weights, intercepts = penalty.without_common_change(*penalty.unpacked(best.x))
     nll = best.value - penalty(weights, intercepts)[0]
     rounding = _ROUNDING if features.dtype == np.float32 else 1e-12
     return LinearFit(weights, intercepts, nll, rounding)
+
+
+def start_of_search(x: np.ndarray, sample: Predictions, penalty: Penalty) -> np.ndarray:
+    """Return the best weights and intercepts of a sample, where a search of all rows may start."""
+    return _minimum(x, sample, penalty).x
 
 
 def _minimum(features: np.ndarray, predictions: Predictions, penalty: Penalty) -> Minimum:
@@ -122,7 +136,8 @@ def _minimum(features: np.ndarray, predictions: Predictions, penalty: Penalty) -
         sample = np.ascontiguousarray(features[::stride]), labels[::stride]
         some = None if counts is None else counts[::stride]
         theta = _search(*sample, some, penalty, theta, 1e-4).x
-    return _search(features, labels, counts, penalty, theta, 1e-6)
+    tolerance = 1e-6 if features.dtype == np.float32 else _FINE
+    return _search(features, labels, counts, penalty, theta, tolerance)
 
 
 def _search(
@@ -159,7 +174,8 @@ def _search(
     )
 
 
-def _warn_unless_converged(best: Minimum) -> None:
+def warn_unless_converged(best: Minimum) -> None:
+    """Warn of a search that ended before its slope was small."""
     slope = float(np.abs(best.gradient).max())
     if not best.converged and slope > 1e-5:
         warnings.warn(

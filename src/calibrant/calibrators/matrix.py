@@ -52,16 +52,20 @@ class Vector(Calibrator):
         self.shrinkage = shrinkage
 
     def _fit(self, predictions: Predictions) -> Fit:
-        if not self.shrinkage >= 0:
-            raise InputError(f"Vector expects shrinkage ≥ 0, got {self.shrinkage}.")
+        penalty = self.checked_penalty(predictions.size, predictions.classes)
         beta = best_inverse_temperature(
             predictions.scores, predictions.labels, weights=predictions.weights
         ).beta
-        strength, ones = self.shrinkage / predictions.size, np.ones(predictions.classes)
-        penalty = Penalty(ones, strength * ones, strength)
         # In units of the temperature the weights are near 1 for logits of any size.
         x = linear_features(predictions.scores, lambda s: beta * centred(wide(s)))
         return _in_units_of_scores(fit_linear(x, predictions, penalty), beta)
+
+    def checked_penalty(self, n: float, classes: int) -> Penalty:
+        """Check the hyper-parameter and return the prior."""
+        if not self.shrinkage >= 0:
+            raise InputError(f"Vector expects shrinkage ≥ 0, got {self.shrinkage}.")
+        strength, ones = self.shrinkage / n, np.ones(classes)
+        return Penalty(ones, strength * ones, strength)
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return centred(scores) * values["weights_"] + values["intercepts_"]
@@ -112,17 +116,16 @@ class WeightMatrix(Calibrator):
         """Return x, from (n, K) logits."""
 
     def _fit(self, predictions: Predictions) -> Fit:
-        classes = predictions.classes
-        check_most_classes(type(self).__name__, classes, self.most_classes)
+        penalty = self.checked_penalty(predictions.size, predictions.classes)
         beta = best_inverse_temperature(
             predictions.scores, predictions.labels, weights=predictions.weights
         ).beta
         x = linear_features(predictions.scores, lambda s: beta * self._features(wide(s)))
-        penalty = self._penalty(predictions.size, classes)
         return _in_units_of_scores(fit_linear(x, predictions, penalty), beta)
 
-    def _penalty(self, n: float, classes: int) -> Penalty:
+    def checked_penalty(self, n: float, classes: int) -> Penalty:
         """Divide λ and μ by the numbers they average over, around identity."""
+        check_most_classes(type(self).__name__, classes, self.most_classes)
         pairs = classes * (classes - 1)
         strength = 1 / (2 * n * _OFF_DIAGONAL_SCALE**2)
         if self.off_diagonal is not None:

@@ -63,7 +63,7 @@ class Sweep:
 
     def __call__(self, beta: float) -> Moments:
         """Return the moments at ``beta``, by one more pass."""
-        table = self._table(beta, also_at_one=self.passes == 0)
+        table = self.table(beta, also_at_one=self.passes == 0)
         nll, first, second, third, at_one = (float(s) for s in table[:, :5].sum(axis=0) / self.size)
         if self.passes == 0:
             self.nll_at_one = at_one
@@ -71,7 +71,7 @@ class Sweep:
         spread, wrong = float(-table[:, 5].min()), int(table[:, 6].sum())
         return Moments(nll, first, second, third, spread, wrong)
 
-    def _table(self, beta: float, also_at_one: bool) -> np.ndarray:
+    def table(self, beta: float, also_at_one: bool) -> np.ndarray:
         """Return one row of sums per chunk of the data."""
         # The compiled sums know no weights.
         sums, chunk = _sums(self.logits.size) if self.weights is None else (None, _CHUNK)

@@ -27,7 +27,7 @@ from calibrant.calibrators.backend import (
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["OneVsRest", "ScalarCurve", "TopLabel", "with_confidence"]
+__all__ = ["OneVsRest", "ScalarCurve", "TopLabel", "stacked", "with_confidence"]
 
 
 # The relative lead that the predicted class keeps: more than float32 rounding, and more than
@@ -84,7 +84,7 @@ class OneVsRest(Calibrator):
 
         # Sorting, most of the work, releases the interpreter's lock.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return Fit(_stacked(list(pool.map(fit_column, range(scores.shape[1])))))
+            return Fit(stacked(list(pool.map(fit_column, range(scores.shape[1])))))
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         mapped = self._scalar().apply(self._columns(scores), values)
@@ -130,7 +130,7 @@ class TopLabel(Calibrator):
             predicted[:] = 1
         given = pick(_as_given(scores, self.takes), predicted)[:, 0]
         right = predicted == predictions.labels
-        return Fit(_stacked([self._scalar().fit(given, right, predictions.weights)]))
+        return Fit(stacked([self._scalar().fit(given, right, predictions.weights)]))
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         xp = namespace(scores)
@@ -190,7 +190,7 @@ def _shares(scores: Array, is_top: Array) -> Array:
     return rest / rest.sum(axis=-1, keepdims=True)
 
 
-def _stacked(curves: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def stacked(curves: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Return (C, m) arrays; shorter ones repeat their last value, which changes no curve."""
     result = {}
     for name in curves[0]:

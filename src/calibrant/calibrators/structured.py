@@ -29,17 +29,21 @@ class _Structured(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         """Fit the temperature, and then the rest from there."""
-        for name, value in self.get_params().items():
-            if not value >= 0:
-                raise InputError(f"{type(self).__name__} expects {name} ≥ 0, got {value}.")
         logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
-        penalty = self._penalty(predictions.size, predictions.classes)
+        penalty = self.checked_penalty(predictions.size, predictions.classes)
         best = best_inverse_temperature(logits, labels, weights=weights)
         beta = 1.0 if best.at.spread == 0 else best.beta
         fitted = fit_linear(tempered_features(logits, beta), predictions, penalty)
         learned: dict[str, Any] = {"weights_": fitted.weights, "intercepts_": fitted.intercepts}
         learned["temperature_"] = 1 / beta
         return Fit(learned, best.nll_at_one, fitted.nll, rounding=fitted.rounding)
+
+    def checked_penalty(self, n: float, classes: int) -> Penalty:
+        """Check the hyper-parameters and return the priors."""
+        for name, value in self.get_params().items():
+            if not value >= 0:
+                raise InputError(f"{type(self).__name__} expects {name} ≥ 0, got {value}.")
+        return self._penalty(n, classes)
 
     @abstractmethod
     def _penalty(self, n: float, classes: int) -> Penalty:

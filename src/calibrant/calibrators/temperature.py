@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from calibrant.calibrators.faultless import most_confidence, stopped, untied
 from calibrant.calibrators.newton import Optimum, best_inverse_temperature
 from calibrant.predictions import Predictions
 
-__all__ = ["EnsembleTemperature", "Temperature"]
+__all__ = ["EnsembleTemperature", "Temperature", "warn_if_unbounded"]
 
 _CHUNK = 1 << 18
 _LEAST_INFORMED = 1e-3
@@ -70,16 +70,16 @@ def best_temperature(predictions: Predictions, *, claims: bool = False) -> Optim
     logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
     best = best_inverse_temperature(logits, labels, weights=weights)
     best = stopped(best, logits, labels, weights)
-    _warn_if_unbounded(best, logits, claims)
+    warn_if_unbounded(best, lambda: int(untied(logits).sum()), claims)
     return best
 
 
-def _warn_if_unbounded(best: Optimum, logits: np.ndarray, claims: bool) -> None:
-    """Warn if no finite temperature is best on these examples."""
+def warn_if_unbounded(best: Optimum, decided: Callable[[], int], claims: bool) -> None:
+    """Warn if no finite temperature is best; ``decided`` counts rows with one highest score."""
     if best.at.spread == 0:
         reason = "all logits of an example are equal, so every temperature is as good; T = 1"
     elif best.at.wrong == 0:
-        n = int(untied(logits).sum())
+        n = decided()
         reason = (
             f"every prediction is right, so the NLL falls as T goes to 0; T = {1 / best.beta:.3g}, "
             f"as {n} right prediction{'s support' if n != 1 else ' supports'} a mean confidence of "

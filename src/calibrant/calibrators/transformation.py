@@ -88,9 +88,9 @@ class Transformation(ABC):
         self._check_suits("transform", predictions)
         if isinstance(predictions, Claims):
             binary = self._binary(predictions, self.fitted_on_.get("labels", []))
-            scores = self._mapped(binary.scores, "probabilities", *beside(binary))
+            scores = self.mapped(binary.scores, "probabilities", *beside(binary))
             return predictions.with_confidence(scores[:, 1])
-        scores = self._mapped(predictions.scores, predictions.kind, *beside(predictions))
+        scores = self.mapped(predictions.scores, predictions.kind, *beside(predictions))
         return predictions.with_scores(scores, self.kind_of(predictions.kind))
 
     def transform_scores(
@@ -114,10 +114,10 @@ class Transformation(ABC):
         rows = two_columns(scores, kind) if single else scores
         check_classes(type(self).__name__, self.n_classes_, tuple(rows.shape))
         check_scores(rows.reshape(-1, self.n_classes_), kind)
-        out = self._mapped(rows, kind, groups or {}, signals or {})
+        out = self.mapped(rows, kind, groups or {}, signals or {})
         return one_column(out, self.kind_of(kind)) if single else out
 
-    def _mapped(
+    def mapped(
         self, scores: Array, kind: Kind, groups: Mapping[str, Any], signals: Mapping[str, Any]
     ) -> Array:
         """Map checked scores of shape (…, K)."""
@@ -259,7 +259,7 @@ class Transformation(ABC):
         total, kind = 0.0, predictions.kind
         rows = max(1, _CHUNK // self.n_classes_)
         for part in [predictions] if self.signals_ else predictions.chunks(rows):
-            scores = self._mapped(part.scores.astype(np.float64), kind, *beside(part))
+            scores = self.mapped(part.scores.astype(np.float64), kind, *beside(part))
             mapped = part.with_checked_scores(scores, self.kind_of(kind))
             total += part.size * mean_nll(mapped)
         return total / predictions.size

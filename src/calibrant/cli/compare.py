@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, compare_entity_files, without_entities
 from calibrant.cli.old_options import calibrator_name
-from calibrant.cli.options import add_file_options, add_json
+from calibrant.cli.options import add_cluster, add_file_options, add_json, refuse_skip
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -72,16 +72,13 @@ def add_parser(commands: Any) -> None:
         "too good",
     )
     add_json(parser)
+    add_cluster(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Compare the calibrators and print the table."""
-    from calibrant.cli.fit import read_with_progress
-    from calibrant.comparison import compare
-    from calibrant.comparison.selection import calibrator_names
-    from calibrant.progress import Progress
-
+    refuse_skip(args)
     if args.entities:
         return compare_entity_files(args)
     without_entities(args)
@@ -92,21 +89,16 @@ def run(args: argparse.Namespace) -> int:
         )
     _check_output(args)
     names = args.calibrators and [calibrator_name(n.strip()) for n in args.calibrators.split(",")]
-    valid = read_with_progress([args.valid], args)
-    test = read_with_progress([args.test], args)
-    with Progress(len(calibrator_names(names, args.keep_predictions)), "calibrators") as progress:
-        found = compare(
-            valid,
-            test,
-            names,
-            folds=args.folds,
-            bootstrap=args.bootstrap,
-            bins=args.bins,
-            seed=args.seed,
-            same_data=args.force,
-            keep_predictions=args.keep_predictions,
-            progress=lambda _: progress.advance(),
-        )
+    options = {
+        "folds": args.folds,
+        "bootstrap": args.bootstrap,
+        "bins": args.bins,
+        "seed": args.seed,
+        "same_data": args.force,
+        "keep_predictions": args.keep_predictions,
+    }
+    compared = _compared if args.engine is None else _compared_on_cluster
+    found = compared(args, names, options)
     if args.output is not None:
         found.fitted[found.recommended].save(args.output, overwrite=args.overwrite)
     if args.json:
@@ -118,6 +110,32 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _compared(
+    args: argparse.Namespace, names: list[str] | None, options: dict[str, Any]
+) -> Comparison:
+    from calibrant.cli.fit import read_with_progress
+    from calibrant.comparison import compare
+    from calibrant.comparison.selection import calibrator_names
+    from calibrant.progress import Progress
+
+    valid = read_with_progress([args.valid], args)
+    test = read_with_progress([args.test], args)
+    with Progress(len(calibrator_names(names, args.keep_predictions)), "calibrators") as progress:
+        return compare(valid, test, names, progress=lambda _: progress.advance(), **options)
+
+
+def _compared_on_cluster(
+    args: argparse.Namespace, names: list[str] | None, options: dict[str, Any]
+) -> Comparison:
+    from calibrant.cli.options import columns_from
+    from calibrant.distributed import compare
+    from calibrant.distributed.engines import using_engine
+
+    reading = {"columns": columns_from(args), "kind": args.kind, "skip_damaged": args.skip_corrupt}
+    with using_engine(args.engine) as engine:
+        return compare(args.valid, args.test, names, engine=engine, **reading, **options)
+
+
 def _check_output(args: argparse.Namespace) -> None:
     """Check the output before the work starts."""
     from calibrant.calibrators.saving import check_suffix
@@ -125,7 +143,7 @@ def _check_output(args: argparse.Namespace) -> None:
     from calibrant.outputs import check_writable
 
     if args.output is not None:
-        inputs = expand([args.valid, args.test])
+        inputs = [] if args.engine is not None else expand([args.valid, args.test])
         check_writable(check_suffix(args.output), overwrite=args.overwrite, inputs=inputs)
 
 
@@ -145,7 +163,8 @@ def print_comparison(found: Comparison) -> None:
     rows = [_cells(row, found.recommended, compared) for row in found.rows]
     print(render_table(headers, rows, right=range(2, len(headers))))
     print(f"\n* Recommended: {printable(found.reason)}")
-    print(_still_to_gain(found))
+    if found.rows[0].valid_calibration is not None:
+        print(_still_to_gain(found))
     if found.difference is not None:
         print(f"Note: {printable(found.difference)}")
     print("CV NLL and calibr. are measured on VALID by cross-validation, everything else on TEST.")
@@ -197,4 +216,6 @@ def _number(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
+    if math.isnan(value):  # Fits that share their passes have no time of their own.
+        return ""
     return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.1f} s"

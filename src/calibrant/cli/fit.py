@@ -13,6 +13,7 @@ from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, fit_entities, without_entities
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
+    add_cluster,
     add_file_options,
     add_json,
     add_output,
@@ -21,6 +22,7 @@ from calibrant.cli.options import (
     files_read,
     parse_settings,
     print_notes,
+    refuse_skip,
 )
 from calibrant.errors import InputError, printable, unknown_name
 from calibrant.inputs import shortened
@@ -64,36 +66,33 @@ def add_parser(commands: Any) -> None:
     add_set(parser, "set a hyper-parameter of the calibrator, such as --set bins=10")
     add_output(parser, "save the calibrator here")
     add_json(parser)
+    add_cluster(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Fit the calibrator, save it, and print what it gained."""
+    refuse_skip(args)
     if args.entities:
         return fit_entities(args)
     without_entities(args)
-    from calibrant.calibrators import CalibrationWarning
     from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand
     from calibrant.outputs import check_writable
 
-    args.files = expand(args.files)
+    inputs = []
+    if args.engine is None:
+        args.files = expand(args.files)
+        inputs = files_read(args)
     # Before the work, not after it.
-    check_writable(args.output, overwrite=args.overwrite, inputs=files_read(args))
+    check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
     settings = parse_settings(args.settings)
     calibrator = None if _is_auto(args) else _calibrator(args.calibrator, settings)
-    valid = read_with_progress(args.files, args)
-    if calibrator is None:
-        from calibrant.comparison import select_calibrator
-
-        chosen = select_calibrator(valid, keep_predictions=args.keep_predictions)
-        calibrator = chosen.calibrator
-        print(f"Chosen: {chosen.reason}", file=sys.stderr)
+    if args.engine is not None:
+        calibrator = _fitted_on_cluster(calibrator, args)
     else:
-        with warnings.catch_warnings():  # Printed below, and saved with the calibrator.
-            warnings.simplefilter("ignore", CalibrationWarning)
-            calibrator.fit(valid)
+        calibrator = _fitted(calibrator, args)
     if args.output.suffix == ".onnx":
         from calibrant.calibrators.export import to_onnx
 
@@ -102,6 +101,40 @@ def run(args: argparse.Namespace) -> int:
         calibrator.save(args.output, overwrite=args.overwrite)
     _print(calibrator, args)
     return 0
+
+
+def _fitted(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrator:
+    from calibrant.calibrators import CalibrationWarning
+
+    valid = read_with_progress(args.files, args)
+    if calibrator is None:
+        from calibrant.comparison import select_calibrator
+
+        chosen = select_calibrator(valid, keep_predictions=args.keep_predictions)
+        print(f"Chosen: {chosen.reason}", file=sys.stderr)
+        return chosen.calibrator
+    with warnings.catch_warnings():  # Printed later, and saved with the calibrator.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return calibrator.fit(valid)
+
+
+def _fitted_on_cluster(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrator:
+    from calibrant.calibrators import CalibrationWarning
+    from calibrant.cli.audit import print_left_out
+    from calibrant.distributed import fit
+    from calibrant.distributed.engines import using_engine
+
+    if calibrator is None:
+        raise InputError(
+            "--calibrator auto is not fitted on a cluster; 'calibrant compare … --engine' "
+            "recommends one and saves it with -o."
+        )
+    options = {"columns": columns_from(args), "kind": args.kind, "skip_damaged": args.skip_corrupt}
+    with warnings.catch_warnings(), using_engine(args.engine) as engine:
+        warnings.simplefilter("ignore", CalibrationWarning)
+        found = fit(args.files, calibrator, engine=engine, **options)
+    print_left_out(found.fitted_on_)
+    return found
 
 
 def _is_auto(args: argparse.Namespace) -> bool:

@@ -28,6 +28,7 @@ __all__ = [
     "Settings",
     "SpanCalibrator",
     "compare",
+    "row_marks",
     "select_calibrator",
 ]
 
@@ -147,7 +148,7 @@ def _same_examples(valid: Predictions | Claims, test: Predictions | Claims) -> b
     counts, others = (np.bincount(p.labels, minlength=p.classes) for p in (valid, test))
     if not np.array_equal(counts, others):
         return False
-    first, second = _row_marks(valid), _row_marks(test)
+    first, second = row_marks(valid), row_marks(test)
     if np.array_equal(first, second):
         return True
     # Rows of few different scores can be the same by chance, in another order.
@@ -155,7 +156,7 @@ def _same_examples(valid: Predictions | Claims, test: Predictions | Claims) -> b
     return distinct and np.array_equal(np.sort(first), np.sort(second))
 
 
-def _row_marks(predictions: Predictions | Claims) -> np.ndarray:
+def row_marks(predictions: Predictions | Claims) -> np.ndarray:
     """Return a whole number for each row, made of the bits of its scores and of its label."""
     wide = np.ascontiguousarray(predictions.scores, np.float64) + 0.0  # −0 is 0.
     factors = np.random.default_rng(0).integers(1, 2**63, predictions.classes + 1, np.uint64) | 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Differences", "Interval", "choose", "with_one_mistake"]
+__all__ = ["Differences", "Interval", "choose", "losses_if_wrong", "with_one_mistake"]
 
 LEVEL = 0.95
 NEGLIGIBLE = 1e-6  # Nats: what rounding and the tolerance of the solvers can make.
@@ -47,14 +47,22 @@ class Differences:
         seed: int,
         weights: np.ndarray | None = None,
     ) -> None:
-        used, block = np.unique(block, return_inverse=True)
+        _, block = np.unique(block, return_inverse=True)
         count = np.bincount(block, weights)
         each = nll if weights is None else nll * weights
         sums = np.stack([np.bincount(block, row) for row in each], axis=1)
         self.mean = np.average(nll, axis=1, weights=weights)
-        probability = np.full(len(used), 1 / len(used))
-        drawn = np.random.default_rng(seed).multinomial(len(used), probability, replicates)
-        self._replicates = (drawn @ sums) / (drawn @ count)[:, None]
+        self._replicates = _replicates(sums, count, replicates, seed)
+
+    @classmethod
+    def of_sums(
+        cls, sums: np.ndarray, count: np.ndarray, replicates: int, seed: int
+    ) -> Differences:
+        """Return the same from (blocks, calibrators) sums and the examples of each block."""
+        made, used = cls.__new__(cls), count > 0
+        made.mean = sums.sum(axis=0) / count.sum()
+        made._replicates = _replicates(sums[used], count[used], replicates, seed)
+        return made
 
     def gain(self, over: int, of: int) -> Interval:
         """Return how much calibrator ``of`` lowers the mean NLL of calibrator ``over``."""
@@ -80,6 +88,13 @@ class Differences:
         return bool((gain[noisy] / deviation[noisy]).max() > np.quantile(largest, LEVEL))
 
 
+def _replicates(sums: np.ndarray, count: np.ndarray, replicates: int, seed: int) -> np.ndarray:
+    """Return the (R, calibrators) means of blocks that are drawn with replacement."""
+    probability = np.full(len(count), 1 / len(count))
+    drawn = np.random.default_rng(seed).multinomial(len(count), probability, replicates)
+    return np.asarray((drawn @ sums) / (drawn @ count)[:, None])
+
+
 def with_one_mistake(nll: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return (calibrators, n) losses as if there were one more example, which is wrong.
 
@@ -90,9 +105,14 @@ def with_one_mistake(nll: np.ndarray, weights: np.ndarray | None = None) -> np.n
     >>> with_one_mistake(-np.log([[0.9, 0.9], [1.0, 1.0]])).round(2).tolist()
     [[1.26, 1.26], [43.67, 43.67]]
     """
-    losses = -np.log(np.maximum(-np.expm1(-nll), _LEAST))
+    losses = losses_if_wrong(nll)
     mistake = np.average(losses, axis=1, weights=weights)[:, None]
     return np.asarray(nll + mistake / (nll.shape[1] if weights is None else weights.sum()))
+
+
+def losses_if_wrong(nll: np.ndarray) -> np.ndarray:
+    """Return −log(1 − p_y) of examples with these losses −log p_y."""
+    return np.asarray(-np.log(np.maximum(-np.expm1(-nll), _LEAST)))
 
 
 def choose(

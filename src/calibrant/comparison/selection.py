@@ -20,7 +20,7 @@ from calibrant.errors import CalibrantError, InputError
 from calibrant.metrics import top_label
 from calibrant.predictions import Predictions
 
-__all__ = ["Selection", "calibrator_names", "select_calibrator"]
+__all__ = ["Selection", "calibrator_names", "in_order", "remarks", "select_calibrator"]
 
 _BASELINE, _SHIFTED = "identity", "shift-aware"
 _NO_COPIES = "It learns from corrupted copies, and VALID has none (group 'corruption')."
@@ -125,8 +125,7 @@ def _chosen(
 ) -> tuple[str, str]:
     """Return the name of the choice, and the reason."""
     kinds = {name: type(candidate.calibrator) for name, candidate in candidates.items()}
-    choice = [name for name, kind in kinds.items() if _has_enough_examples(kind, valid)]
-    choice.sort(key=lambda name: _caution(kinds[name], valid.classes))
+    choice = in_order(kinds, valid.classes, len(valid))
     block = dealt.in_order().block
     losses = np.stack([candidates[name].nll for name in choice])
     faultless = bool(top_label(valid)[2].all())
@@ -135,9 +134,19 @@ def _chosen(
     nll = Differences(losses, block, bootstrap, seed, weights)
     briers = np.stack([candidates[name].brier for name in choice])
     chosen, reason = choose(choice, nll, Differences(briers, block, bootstrap, seed, weights))
-    if len(choice) < len(candidates):
-        reason += _LEFT_OUT.format(" and ".join(n for n in candidates if n not in choice))
-    return chosen, reason + (_FAULTLESS if faultless else "")
+    return chosen, reason + remarks([n for n in candidates if n not in choice], faultless)
+
+
+def in_order(kinds: Mapping[str, type], classes: int, n: int) -> list[str]:
+    """Return the calibrators that n examples allow, from those that need few to many."""
+    choice = [name for name, kind in kinds.items() if _has_enough_examples(kind, classes, n)]
+    return sorted(choice, key=lambda name: _caution(kinds[name], classes))
+
+
+def remarks(left_out: Sequence[str], faultless: bool) -> str:
+    """Return what the reason of a choice must add, or nothing."""
+    about = _LEFT_OUT.format(" and ".join(left_out)) if left_out else ""
+    return about + (_FAULTLESS if faultless else "")
 
 
 def _check_suits_claims(name: str, *, asked: bool) -> None:
@@ -148,14 +157,13 @@ def _check_suits_claims(name: str, *, asked: bool) -> None:
         raise InputError("from one confidence each, those that end in -top-label learn the same.")
 
 
-def _has_enough_examples(kind: type, valid: Predictions | Claims) -> bool:
+def _has_enough_examples(kind: type, classes: int, n: int) -> bool:
     """Whether there are as many examples as free numbers.
 
     With fewer, such a calibrator learns single examples, and in cross-validation it profits from
     others that resemble them: paraphrases, neighbours, duplicates.
     """
-    numbers = valid.classes * (valid.classes + 1)
-    return not issubclass(kind, WeightMatrix) or len(valid) >= numbers
+    return not issubclass(kind, WeightMatrix) or n >= classes * (classes + 1)
 
 
 def _caution(kind: type, classes: int) -> int:

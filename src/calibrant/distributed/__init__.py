@@ -1,8 +1,35 @@
-"""Audits and fits of tables that one machine does not hold: on Ray, Spark, or part by part here."""
+"""Audits, fits and comparisons of tables that one machine does not hold: on Ray or on Spark.
+
+Names are imported when they are first used: the command line needs only how engines are named.
+"""
 
 from __future__ import annotations
 
-from calibrant.distributed.auditing import audit
-from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Part, Parts, Rows
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Dataset", "Engine", "LocalEngine", "Part", "Parts", "Rows", "audit"]
+if TYPE_CHECKING:
+    from calibrant.distributed.auditing import audit
+    from calibrant.distributed.comparing import compare
+    from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Part, Parts, Rows
+    from calibrant.distributed.fitting import fit
+
+__all__ = [
+    "Dataset",
+    "Engine",
+    "LocalEngine",
+    "Part",
+    "Parts",
+    "Rows",
+    "audit",
+    "compare",
+    "fit",
+]
+
+_HOMES = {"audit": "auditing", "compare": "comparing", "fit": "fitting"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'engine')}"), name)

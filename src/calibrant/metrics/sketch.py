@@ -16,13 +16,13 @@ from calibrant.metrics.state import times
 from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 from calibrant.predictions import Predictions
 
-__all__ = ["ConfidenceSketch", "Sketched"]
+__all__ = ["BINS", "ConfidenceSketch", "Sketched", "bin_log_odds", "bin_numbers"]
 
 ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
 
-_BINS = 1 << 16
+BINS = 1 << 16
 _LIMIT = 40.0  # Beyond the log-odds of every float64 but 0 and 1.
-_WIDTH = 2 * _LIMIT / _BINS
+_WIDTH = 2 * _LIMIT / BINS
 _CHUNK = 1 << 18  # Confidences binned at a time.
 _KIND = "ConfidenceSketch"
 
@@ -65,7 +65,7 @@ class ConfidenceSketch:
     def empty(cls, *, weighted: bool = False) -> ConfidenceSketch:
         """Return the neutral element of ``+``; with sample weights, counts are sums of them."""
         dtype = np.float64 if weighted else np.int64
-        return cls(np.zeros(_BINS, dtype), np.zeros(_BINS, dtype), np.zeros(_BINS))
+        return cls(np.zeros(BINS, dtype), np.zeros(BINS, dtype), np.zeros(BINS))
 
     @classmethod
     def of(cls, source: Predictions | Confidences, *, chunk: int = _CHUNK) -> ConfidenceSketch:
@@ -82,16 +82,16 @@ class ConfidenceSketch:
     def _add(self, part: Confidences) -> None:
         if not 0 <= part.confidence.min() <= part.confidence.max() <= 1:
             raise InputError("ConfidenceSketch expects confidences from 0 to 1.")
-        place, w = _bin(part.confidence), part.weights
+        place, w = bin_numbers(part.confidence), part.weights
         if w is None and (module := claim_kernels(len(part))) is not None:
             columns = (plain(part.confidence, np.float64), plain(part.correct, np.bool_))
             where = plain(place, np.int64)
             module.add_sketch(where, *columns, self.count, self.correct, self.confidence)
             return
-        self.count[:] += np.bincount(place, w, _BINS)
+        self.count[:] += np.bincount(place, w, BINS)
         right = None if w is None else w[part.correct]
-        self.correct[:] += np.bincount(place[part.correct], right, _BINS)
-        self.confidence[:] += np.bincount(place, times(part.confidence, w), _BINS)
+        self.correct[:] += np.bincount(place[part.correct], right, BINS)
+        self.confidence[:] += np.bincount(place, times(part.confidence, w), BINS)
 
     def __len__(self) -> int:
         """Return the number of examples; a sum of weights is rounded."""
@@ -132,16 +132,16 @@ class ConfidenceSketch:
         used = np.flatnonzero(self.count)
         names = ("count", "correct", "confidence")
         arrays = dict(zip(names, (column[used] for column in self._columns()), strict=True))
-        return pack_state(_KIND, {"bins": _BINS}, {"bin": used.astype(np.uint16), **arrays})
+        return pack_state(_KIND, {"bins": BINS}, {"bin": used.astype(np.uint16), **arrays})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ConfidenceSketch:
         """Read the output of :meth:`to_bytes`."""
         settings, arrays = unpack_state(_KIND, data)
         check_complete(_KIND, ("bin", "count", "correct", "confidence"), arrays)
-        if settings.get("bins") != _BINS:
+        if settings.get("bins") != BINS:
             raise InputError(
-                f"from_bytes expects a {_KIND} of {_BINS} bins, got {settings.get('bins')}."
+                f"from_bytes expects a {_KIND} of {BINS} bins, got {settings.get('bins')}."
             )
         if len({array.shape for array in arrays.values()}) > 1:
             raise InputError(f"from_bytes: the arrays of the {_KIND} differ in length.")
@@ -181,11 +181,17 @@ class Sketched:
             self.sketch += later.sketch
 
 
-def _bin(confidence: np.ndarray) -> np.ndarray:
+def bin_numbers(probabilities: np.ndarray) -> np.ndarray:
+    """Return the bin of each probability; those that only differ from 1 by rounding share one."""
     with np.errstate(divide="ignore"):  # 0 and 1 have infinite log-odds, and the end bins.
-        place = np.log(confidence / (1 - confidence))
-    place += _LIMIT
-    place /= _WIDTH
-    np.clip(place, 0, _BINS - 1, out=place)
-    place[confidence >= 1 - ROUNDING] = _BINS - 1
-    return np.asarray(place.astype(np.int64))
+        place = bin_log_odds(np.log(probabilities / (1 - probabilities)))
+    place[probabilities >= 1 - ROUNDING] = BINS - 1
+    return place
+
+
+def bin_log_odds(values: np.ndarray) -> np.ndarray:
+    """Return the bin of each log-odds, which is overwritten; the end bins have what is beyond."""
+    values += _LIMIT
+    values /= _WIDTH
+    np.clip(values, 0, BINS - 1, out=values)
+    return np.asarray(values.astype(np.int64))

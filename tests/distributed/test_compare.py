@@ -1,0 +1,114 @@
+"""Comparisons of parts choose as those in memory do."""
+
+import json
+
+import numpy as np
+import pytest
+from tests.distributed.shards import random_predictions, write_shards
+from tests.distributed.test_audit import top_labels, weighted
+
+import calibrant
+from calibrant import Predictions
+from calibrant.cli import main
+from calibrant.distributed import compare
+from calibrant.errors import InputError
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),  # Of Ray itself.
+    pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning"),
+]
+NAMES = ["temperature", "vector", "platt", "isotonic-top-label"]
+
+
+def halves(p, tmp_path):
+    middle = len(p) // 2
+    parts = {"valid": p[:middle], "test": p[middle:]}
+    for name, half in parts.items():
+        write_shards(half, tmp_path / name, [100, 1200])
+    return parts, (str(tmp_path / "valid"), str(tmp_path / "test"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: random_predictions(6000),
+        lambda: random_predictions(6000, sentences=7),
+        lambda: weighted(random_predictions(8000)),
+    ],
+    ids=["rows", "sentences", "weights"],
+)
+def test_numbers_are_those_in_memory(make, tmp_path):
+    parts, paths = halves(make(), tmp_path)
+    found = compare(*paths, NAMES, bootstrap=200)
+    expected = calibrant.compare(parts["valid"], parts["test"], NAMES, bootstrap=200)
+    assert found.recommended == expected.recommended
+    assert [row.name for row in found.rows] == [row.name for row in expected.rows]
+    for mine, whole in zip(found.rows, expected.rows, strict=True):
+        exact = 1e-6 if mine.name != "isotonic-top-label" else 2e-3
+        for name, value in whole.metrics.items() if exact == 1e-6 else ():
+            # Ranks come from a sketch, in which a confidence is off by at most 0.0003.
+            assert mine.metrics[name] == pytest.approx(value, abs=1e-3), name
+        for name in ("ece", "nll", "brier", "accuracy"):
+            assert mine.metrics[name] == pytest.approx(whole.metrics[name], abs=exact), name
+        # Folds are dealt by a hash here and by runs of neighbours in memory.
+        assert mine.valid_nll == pytest.approx(whole.valid_nll, abs=0.02)
+        assert mine.accuracy_change == pytest.approx(whole.accuracy_change, abs=1e-3)
+    assert found.settings.valid_examples == expected.settings.valid_examples
+
+
+def test_claims_are_compared(tmp_path):
+    parts, paths = halves(top_labels(random_predictions(6000)), tmp_path)
+    found = compare(*paths, ["temperature", "platt", "vector"], bootstrap=200)
+    expected = calibrant.compare(*parts.values(), ["temperature", "platt"], bootstrap=200)
+    assert found.recommended == expected.recommended
+    assert found["platt"].ece == pytest.approx(expected["platt"].ece, abs=1e-6)
+    assert "scores of all classes" in found.skipped["vector"]
+
+
+def test_all_calibrators_share_their_passes(tmp_path):
+    _, paths = halves(random_predictions(3000), tmp_path)
+    found = compare(*paths, bootstrap=200)
+    assert found.skipped["ensemble-temperature"] == "These need all rows at once."
+    assert len(found.rows) > 12
+    assert found.fitted[found.recommended].transform(random_predictions(50)).classes == 4
+
+
+def test_a_sample_without_a_mistake_is_judged_with_one(tmp_path):
+    p = random_predictions(4000)
+    right = Predictions.from_logits(p.scores, p.scores.argmax(axis=1))
+    parts, paths = halves(right, tmp_path)
+    names = ["temperature", "vector"]
+    found = compare(*paths, names, bootstrap=200)
+    assert "one mistake added" in found.reason
+    expected = calibrant.compare(*parts.values(), names, bootstrap=200)
+    assert found.recommended == expected.recommended
+
+
+def test_the_same_data_are_refused(tmp_path):
+    p = random_predictions(600)
+    first = write_shards(p, tmp_path / "a", [100])
+    second = write_shards(p[np.random.default_rng(0).permutation(600)], tmp_path / "b", [300])
+    with pytest.raises(InputError, match="hold the same examples"):
+        compare(str(first), str(second), ["temperature"])
+    assert compare(str(first), str(second), ["temperature"], same_data=True, bootstrap=100)
+
+
+def test_the_commands_fit_and_compare_on_ray(ray_cluster, tmp_path, capsys):
+    _, (valid, test) = halves(random_predictions(3000), tmp_path)
+    saved = tmp_path / "calibrator.json"
+    on_ray = ["--engine", "ray", "--json"]
+    assert main(["fit", valid, "--calibrator", "platt", "-o", str(saved), *on_ray]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["n"] == 1500
+    assert document["nll_after"] < document["nll_before"]
+    assert main(["audit", test, "--calibrator", str(saved), "--bootstrap", "0", *on_ray]) == 0
+    assert json.loads(capsys.readouterr().out)["calibrator"] == "platt"
+    chosen = tmp_path / "chosen.json"
+    arguments = ["--calibrators", "temperature,vector", "--bootstrap", "100", "-o", str(chosen)]
+    assert main(["compare", valid, test, *arguments, "--engine", "ray"]) == 0
+    assert "* Recommended: temperature" in capsys.readouterr().out
+    assert chosen.exists()
+    assert (
+        main(["fit", valid, "--calibrator", "auto", "-o", str(tmp_path / "x.json"), *on_ray]) == 2
+    )
+    assert "not fitted on a cluster" in capsys.readouterr().err

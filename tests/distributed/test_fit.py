@@ -1,0 +1,162 @@
+"""Fits from sums of parts have the parameters of fits in memory."""
+
+import numpy as np
+import pytest
+from tests.distributed.shards import random_predictions, write_shards
+from tests.distributed.test_audit import top_labels, weighted
+
+import calibrant
+from calibrant import Predictions
+from calibrant.calibrators import (
+    CALIBRATORS,
+    CalibrationWarning,
+    calibrator_class,
+    load_calibrator,
+)
+from calibrant.distributed import fit
+from calibrant.distributed.fitting import is_distributed
+from calibrant.errors import InputError
+from calibrant.files import write
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),  # Of Ray itself.
+    pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning"),
+]
+# How far the learned values may be from those of the fit in memory.
+EXACT = {
+    "identity": 0.0,
+    "temperature": 1e-8,
+    "vector": 1e-6,
+    "structured-vector": 1e-6,
+    "matrix": 1e-6,
+    "dirichlet": 1e-6,
+    "structured-matrix": 1e-6,
+    "platt": 1e-6,
+    "beta": 1e-6,
+    "quadratic": 1e-6,
+    "quadratic-top-label": 1e-6,
+}
+# Of calibrators whose steps lie where bins of log-odds do: how far probabilities may be.
+RANKED = dict.fromkeys(
+    ("isotonic", "isotonic-top-label", "centred-isotonic", "centred-isotonic-top-label",
+     "venn-abers", "venn-abers-top-label"), 2e-3
+)  # fmt: skip
+BINNED = dict.fromkeys(("histogram", "histogram-top-label", "bbq", "spline"), 3e-3)
+
+
+def unbalanced(n=5000, classes=4):
+    """Classes that are wrong in different directions, so that every parameter matters."""
+    p = random_predictions(n, classes)
+    scale, shift = 1 + 0.3 * np.arange(classes), 0.4 * np.arange(classes)
+    return Predictions.from_logits(p.scores * scale.astype(np.float32) + shift, p.labels)
+
+
+def both(p, name, tmp_path, cuts=(10, 1700, 1701, 4000)):
+    folder = write_shards(p, tmp_path / "shards", cuts, groups=2)
+    return fit(str(folder), name), calibrator_class(name)().fit(calibrant.read(folder))
+
+
+def test_every_calibrator_of_sums_is_tested():
+    known = {name for name, row in CALIBRATORS.items() if is_distributed(row.calibrator())}
+    assert known == {*EXACT, *RANKED, *BINNED}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_parameters_are_those_of_the_fit_in_memory(name, tmp_path):
+    mine, whole = both(unbalanced(), name, tmp_path)
+    for key, value in whole.learned().items():
+        np.testing.assert_allclose(mine.learned()[key], value, rtol=EXACT[name], atol=EXACT[name])
+    for key in ("n", "ignored", "kind", "warnings"):
+        assert mine.fitted_on_[key] == whole.fitted_on_[key], key
+    for key in ("nll_before", "nll_after"):
+        assert mine.fitted_on_[key] == pytest.approx(whole.fitted_on_[key], abs=1e-8)
+    assert mine.fell_back_ == whole.fell_back_
+
+
+@pytest.mark.parametrize("name", {**RANKED, **BINNED})
+def test_curves_are_those_of_the_fit_in_memory(name, tmp_path):
+    p = unbalanced()
+    mine, whole = both(p, name, tmp_path)
+    most = {**RANKED, **BINNED}[name]
+    gap = np.abs(mine.transform(p).probabilities() - whole.transform(p).probabilities())
+    assert gap.mean() <= most  # Where two steps meet, single rows may be further off.
+    loose = 2e-3 if name.startswith("centred") else 5e-4
+    assert mine.fitted_on_["nll_after"] == pytest.approx(whole.fitted_on_["nll_after"], abs=loose)
+
+
+@pytest.mark.parametrize("name", ["temperature", "vector", "platt", "isotonic-top-label"])
+def test_sample_weights_count(name, tmp_path):
+    p = weighted(random_predictions())
+    mine, whole = both(p, name, tmp_path)
+    exact = 2e-4 if name in RANKED else 1e-6
+    assert mine.fitted_on_["nll_after"] == pytest.approx(whole.fitted_on_["nll_after"], abs=exact)
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt", "isotonic-top-label"])
+def test_claims_are_fitted(name, tmp_path):
+    p = top_labels(random_predictions())
+    mine, whole = both(p, name, tmp_path)
+    assert mine.fitted_on_["kind"] == whole.fitted_on_["kind"] == "top-label"
+    assert mine.claims_ == 1
+    exact = 2e-4 if name in RANKED else 1e-6
+    assert mine.fitted_on_["nll_after"] == pytest.approx(whole.fitted_on_["nll_after"], abs=exact)
+
+
+def test_probabilities_with_zeros_get_the_same_floor(tmp_path):
+    p = random_predictions(3000)
+    votes = np.random.default_rng(0).multinomial(10, p.probabilities().astype(np.float64) * 0.999)
+    q = Predictions.from_probabilities(votes / 10, p.labels)
+    mine, whole = both(q, "temperature", tmp_path, cuts=(1000,))
+    assert mine.floor_ == pytest.approx(whole.floor_)
+    assert mine.temperature_ == pytest.approx(whole.temperature_, rel=1e-6)
+    assert mine.fitted_on_["warnings"] == whole.fitted_on_["warnings"]
+
+
+def test_a_sample_without_a_mistake_stops_at_the_same_temperature(tmp_path):
+    p = random_predictions(2000)
+    right = Predictions.from_logits(p.scores, p.scores.argmax(axis=1))
+    mine, whole = both(right, "temperature", tmp_path, cuts=(900,))
+    assert mine.temperature_ == pytest.approx(whole.temperature_, rel=1e-6)
+    assert mine.fitted_on_["warnings"] == whole.fitted_on_["warnings"]
+    mine, whole = both(right, "vector", tmp_path / "again", cuts=(900,))
+    assert mine.fell_back_ == whole.fell_back_
+
+
+def test_large_data_start_from_a_sample(tmp_path):
+    p = unbalanced(120_000, 3)
+    path = tmp_path / "large.parquet"
+    write(iter(p.chunks(20_000)), path)
+    mine, whole = fit(str(path), "vector"), calibrator_class("vector")().fit(p)
+    np.testing.assert_allclose(mine.weights_, whole.weights_, rtol=1e-6, atol=1e-6)
+    assert mine.fitted_on_["passes"] <= 12
+
+
+def test_a_fitted_calibrator_is_saved_and_loaded(tmp_path):
+    p = unbalanced(2000)
+    mine, _ = both(p, "platt", tmp_path, cuts=(500,))
+    mine.save(tmp_path / "platt.json")
+    again = load_calibrator(tmp_path / "platt.json")
+    np.testing.assert_array_equal(again.transform(p).scores, mine.transform(p).scores)
+
+
+def test_what_needs_all_rows_is_refused(tmp_path):
+    folder = write_shards(random_predictions(100), tmp_path / "shards", [50])
+    with pytest.raises(InputError, match=r"ensemble-temperature needs all rows at once.*vector"):
+        fit(str(folder), "ensemble-temperature")
+
+
+def test_warnings_are_shown(tmp_path):
+    same = Predictions.from_logits(np.ones((100, 3)), np.arange(100) % 3)
+    folder = write_shards(same, tmp_path / "shards", [50])
+    with pytest.warns(CalibrationWarning, match="all logits of an example are equal"):
+        assert fit(str(folder), "temperature").temperature_ == 1
+
+
+def test_ray_fits_the_same(ray_cluster, tmp_path):
+    from calibrant.distributed.ray_engine import RayEngine
+
+    p = unbalanced(3000)
+    folder = write_shards(p, tmp_path / "shards", [1000, 2000], groups=1)
+    mine = fit(str(folder), "vector", engine=RayEngine())
+    whole = calibrator_class("vector")().fit(p)
+    np.testing.assert_allclose(mine.weights_, whole.weights_, rtol=1e-6)
