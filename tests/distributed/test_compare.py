@@ -67,7 +67,8 @@ def test_claims_are_compared(tmp_path):
 
 def test_all_calibrators_share_their_passes(tmp_path):
     _, paths = halves(random_predictions(3000), tmp_path)
-    found = compare(*paths, bootstrap=200)
+    found = compare(*paths, bootstrap=0)
+    assert found.rows[0].ece_low is None
     assert found.skipped["ensemble-temperature"] == "These need all rows at once."
     assert len(found.rows) > 12
     assert found.fitted[found.recommended].transform(random_predictions(50)).classes == 4

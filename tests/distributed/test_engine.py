@@ -93,17 +93,6 @@ def test_files_become_parts_of_whole_row_groups(tmp_path):
     np.testing.assert_array_equal(joined.groups["site"], p.groups["site"])
 
 
-def test_a_dataset_of_ray_has_the_same_rows(ray_cluster, tmp_path):
-    ray_data = pytest.importorskip("ray.data")
-    p = random_predictions(1000)
-    folder = write_shards(p, tmp_path / "shards", [300, 700])
-    dataset = open_dataset(ray_data.read_parquet(str(folder))).dataset
-    assert dataset.count() == 1000
-    assert int(dataset.reduce(rows_of, add)) == 1000
-    assert sum(map(int, dataset.map(rows_of))) == 1000
-    assert reader_of(dataset).layout.kind == "logits"
-
-
 def test_a_wrong_engine_is_named():
     with pytest.raises(InputError, match="Unknown engine 'dusk'"), using_engine("dusk"):
         pass

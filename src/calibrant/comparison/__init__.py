@@ -22,17 +22,19 @@ from calibrant.old_names import renamed, renamed_arguments
 from calibrant.predictions import Predictions
 
 __all__ = [
+    "REPLICATES",
     "Comparison",
     "Row",
     "Selection",
     "Settings",
     "SpanCalibrator",
+    "check_replicates",
     "compare",
     "row_marks",
     "select_calibrator",
 ]
 
-_REPLICATES = 1000  # Of the choice, if no intervals are wanted.
+REPLICATES = 1000  # Of the choice, if no intervals are wanted.
 
 
 @renamed_arguments(methods="calibrators")
@@ -76,7 +78,7 @@ def compare(
             "VALID and TEST hold the same examples, so the numbers on TEST would be too good; give "
             "other data, or allow it with same_data=True (--force)."
         )
-    replicates = bootstrap or _REPLICATES
+    replicates = bootstrap or REPLICATES
     check_bootstrap(replicates, seed=seed)
     found = select_calibrator(
         valid,
@@ -114,7 +116,7 @@ def _check(valid: Predictions | Claims, test: Predictions | Claims, bootstrap: i
     if isinstance(valid, Claims) or isinstance(test, Claims):
         if valid.kind != test.kind:
             raise InputError(f"VALID holds {valid.kind}, but TEST {test.kind}.")
-        _check_bootstrap(bootstrap)
+        check_replicates(bootstrap)
         return
     if valid.classes != test.classes:
         raise InputError(f"VALID has {valid.classes} classes, but TEST has {test.classes}.")
@@ -125,10 +127,11 @@ def _check(valid: Predictions | Claims, test: Predictions | Claims, bootstrap: i
             f"VALID and TEST have different label names: class {k} is '{valid.names[k]}' in VALID "
             f"and '{test.names[k]}' in TEST."
         )
-    _check_bootstrap(bootstrap)
+    check_replicates(bootstrap)
 
 
-def _check_bootstrap(bootstrap: int) -> None:
+def check_replicates(bootstrap: int) -> None:
+    """Refuse a number of replicates that gives no interval, other than 0."""
     if (
         isinstance(bootstrap, bool)
         or int(bootstrap) != bootstrap

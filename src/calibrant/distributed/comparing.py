@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import CALIBRATORS, Calibrator
-from calibrant.comparison import Comparison, Row, Settings
+from calibrant.comparison import REPLICATES, Comparison, Row, Settings, check_replicates
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.selection import calibrator_names, in_order, remarks
 from calibrant.distributed.engine import Engine
@@ -71,7 +71,9 @@ def compare(
     the group, or of the row's number, deals rows to the folds. The split of the NLL into
     calibration and refinement is left out. Calibrators that need all rows at once are skipped.
     """
-    check_bootstrap(bootstrap, seed=seed)
+    check_replicates(bootstrap)
+    replicates = bootstrap or REPLICATES
+    check_bootstrap(replicates, seed=seed)
     opened = [open_dataset(d, engine, skip_damaged=skip_damaged) for d in (valid, test)]
     readers = [reader_of(o.dataset, columns, kind, o.schemas) for o in opened]
     on_valid, on_test = (Passes(o.dataset, r) for o, r in zip(opened, readers, strict=True))
@@ -86,7 +88,7 @@ def compare(
     whole = {name: fits[_WHOLE] for name, fits in fitted.items()}
     tested = on_test.one(lambda ask: ask(OnTest(tuple(whole.values()), bins)))
     rows = _rows(whole, held_out, tested, Bins(bins), bootstrap, seed)
-    chosen, reason = _chosen(whole, held_out, known, bootstrap, seed)
+    chosen, reason = _chosen(whole, held_out, known, replicates, seed)
     n_test, classes = int(tested["sum:n"][0]), len(sources[0].names or ()) or known.sample.classes
     settings = Settings(known.n, n_test, classes, folds, bootstrap, seed, bins)
     return Comparison(tuple(rows), skipped, chosen, reason, settings, whole)
@@ -185,7 +187,7 @@ def _rows(
     alone = not tested["max:grouped"][0]
     for place, (name, calibrator) in enumerate(whole.items()):
         state, sketch = _tested_state(tested, place, bins), _sketch(tested, place)
-        interval = bootstrap_interval(
+        interval = bootstrap and bootstrap_interval(
             ece, state, replicates=bootstrap, seed=seed, independent=bool(alone)
         )
         low, high = interval or (None, None)

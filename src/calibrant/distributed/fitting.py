@@ -183,7 +183,7 @@ def fit_routine(ask: Ask, calibrator: Calibrator, known: Known) -> Calibrator:
     size, *nll = (float(v) for v in after["sum:nll"])
     doubt = after.get("sum:doubt", np.zeros(3))
     nll_before, nll_after = nll[0] / size, nll[1 if made.changes_scores else 0] / size
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", CalibrationWarning)
         kept = made.judge(
             found, (nll_before, nll_after), known.size, lambda: _too_much(known, doubt)
@@ -196,7 +196,7 @@ def fit_routine(ask: Ask, calibrator: Calibrator, known: Known) -> Calibrator:
         "nll_after": kept,
         "version": __version__,
         **(found.details or {}),
-        "warnings": [*caught, *(str(w.message) for w in told)],
+        "warnings": [*caught, *(str(w.message) for w in raised)],
     }
     return made
 
