@@ -61,7 +61,7 @@ def find_scenes(name: str, directory: str | Path | None = None) -> Path:
     folder = find_folder(name, "segmentation", directory)
     if folder is None:
         hint = "A folder with images/ and masks/ works too."
-        raise unknown_name("segmentation set", name, (SHAPES,), hint)
+        raise unknown_name("segmentation set", name, (SHAPES, "camvid"), hint)
     return folder
 
 
