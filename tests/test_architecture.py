@@ -13,8 +13,8 @@ SOURCE = Path(calibrant.__file__).parent
 
 # What everybody may import.
 FOUNDATION = {
-    "arguments", "arrays", "claim_inputs", "claims", "conversion", "distributions", "errors",
-    "extras", "html_tables", "inputs", "joining", "json_values", "labels", "old_names",
+    "arguments", "arrays", "claim_inputs", "claims", "conversion", "distributions", "encoding",
+    "errors", "extras", "html_tables", "inputs", "joining", "json_values", "labels", "old_names",
     "output_checks", "outputs", "predictions", "progress", "resumable", "unfinished",
     "validation", "",
 }  # fmt: skip

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.encoding import encode, joined_names
 from calibrant.errors import InputError
-from calibrant.labels import encode, joined_names, truth_values
+from calibrant.labels import truth_values
 from calibrant.validation import RANGE_TOLERANCE, RowError
 
 __all__ = [

@@ -26,9 +26,9 @@ from calibrant.claim_inputs import (
     repeated,
 )
 from calibrant.conversion import group_column, signal_column, weight_column
+from calibrant.encoding import Encoded, joined_names
 from calibrant.errors import InputError
 from calibrant.joining import Weighted, agreeing, joined_columns
-from calibrant.labels import Encoded, joined_names
 from calibrant.predictions import Predictions, selected_rows
 from calibrant.validation import RowError, check_signals
 

@@ -14,8 +14,8 @@ from calibrant.auditing.groups import Judged
 from calibrant.auditing.record import GroupRow, GroupTable, Of
 from calibrant.claims import Claims
 from calibrant.distributions import holm
+from calibrant.encoding import encode
 from calibrant.errors import InputError, unknown_name
-from calibrant.labels import encode
 from calibrant.metrics import Bins, CalibrationState, accuracy, ece, mean_confidence
 from calibrant.metrics.state import times
 from calibrant.predictions import Predictions

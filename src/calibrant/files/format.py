@@ -15,8 +15,9 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from calibrant.claims import Claims
+from calibrant.encoding import Dictionary, encode
 from calibrant.errors import InputError
-from calibrant.labels import Dictionary, encode, is_whole_number
+from calibrant.labels import is_whole_number
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [

@@ -12,11 +12,11 @@ import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.claims import Claims
+from calibrant.encoding import Dictionary
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
-from calibrant.labels import Dictionary
 from calibrant.predictions import Predictions
 
 __all__ = ["PARQUET", "ParquetSource", "dictionary_of", "table_of"]

@@ -12,11 +12,12 @@ import numpy as np
 
 from calibrant.claims import Claims
 from calibrant.conversion import leading_group
+from calibrant.encoding import doubtful_names
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.labels import describe_ignored, doubtful_names, label_numbers, truth_values
+from calibrant.labels import describe_ignored, label_numbers, truth_values
 from calibrant.predictions import Predictions
 from calibrant.validation import RowError
 

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from calibrant.claims import Claims
+from calibrant.encoding import encode
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_layout
 from calibrant.files.format import Block, FileKind, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
 from calibrant.files.reading import agree, assemble, check_rows, one_confidence, row_width
-from calibrant.labels import encode, label_numbers, truth_values
+from calibrant.labels import label_numbers, truth_values
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.validation import RowError
 
