@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calibrant.cli.entities import add_entity_options, apply_entities, without_entities
+from calibrant.cli.entities import apply_entities
+from calibrant.cli.entity_options import add_entity_options, without_entities
 from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import InputError, printable
 from calibrant.files.standard_input import STANDARD

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.cli.entities import renamed_types
+from calibrant.cli.entity_options import renamed_types
 from calibrant.cli.options import columns_from, files_read
 from calibrant.errors import InputError, printable
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import add_entity_options, audit_entity_files, without_entities
+from calibrant.cli.entities import audit_entity_files
+from calibrant.cli.entity_options import add_entity_options, without_entities
 from calibrant.cli.options import (
     add_cluster,
     add_file_options,

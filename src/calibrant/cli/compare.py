@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import add_entity_options, compare_entity_files, without_entities
+from calibrant.cli.entities import compare_entity_files
+from calibrant.cli.entity_options import add_entity_options, without_entities
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import add_cluster, add_file_options, add_json, refuse_skip
 from calibrant.errors import InputError, printable

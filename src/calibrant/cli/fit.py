@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import add_entity_options, fit_entities, without_entities
+from calibrant.cli.entities import fit_entities
+from calibrant.cli.entity_options import add_entity_options, without_entities
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
     add_cluster,

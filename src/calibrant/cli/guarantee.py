@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import (
+from calibrant.cli.entity_options import (
     add_entity_options,
     matched_files,
     refuse_options,
