@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import re
+from importlib import metadata
 from types import ModuleType
 
 from calibrant.errors import InputError, MissingExtraError
 
-__all__ = ["mismatched_torchvision", "require", "usable_device"]
+__all__ = ["describe_missing", "mismatched_torchvision", "require", "usable_device"]
+
+_PACKAGES = {"PIL": "pillow", "cv2": "opencv-python", "sklearn": "scikit-learn", "yaml": "pyyaml"}
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
@@ -29,6 +33,39 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         raise MissingExtraError(
             f"{purpose} needs {package}, which is not installed: pip install 'calibrant[{extra}]'"
         ) from None
+
+
+def describe_missing(error: ModuleNotFoundError) -> str | None:
+    """Return which package is missing and how to install it; None if it is a part of calibrant.
+
+    >>> describe_missing(ModuleNotFoundError("", name="jaxtyping"))
+    "This needs jaxtyping, which is not installed: pip install 'calibrant[torch]'"
+    >>> describe_missing(ModuleNotFoundError("", name="einops.layers"))
+    'This needs einops, which is not installed: pip install einops'
+    """
+    module = (error.name or "").split(".")[0]
+    if module in ("", "calibrant"):
+        return None
+    package = _PACKAGES.get(module, module)
+    extra = _extra_with(package)
+    wanted = package if extra is None else f"'calibrant[{extra}]'"
+    return f"This needs {package}, which is not installed: pip install {wanted}"
+
+
+def _extra_with(package: str) -> str | None:
+    """Return the extra of calibrant that installs a package, the one of fewest packages."""
+    extras: dict[str, list[str]] = {}
+    try:
+        lines = metadata.requires("calibrant") or []
+    except metadata.PackageNotFoundError:
+        return None
+    for line in lines:
+        needed, _, marker = line.partition(";")
+        if (found := re.search(r"extra == ['\"]([^'\"]+)", marker)) is not None:
+            name = re.match(r"[\w.-]+", needed.strip())
+            extras.setdefault(found[1], []).append("" if name is None else name[0].lower())
+    having = [extra for extra, names in extras.items() if package.lower() in names]
+    return min(having, key=lambda extra: (len(extras[extra]), extra), default=None)
 
 
 def mismatched_torchvision(error: BaseException | None) -> str | None:

@@ -7,7 +7,8 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def wrap(
     *,
     labels: Mapping[str, str] | None = None,
     unseen_types: str = "error",
-    scheme: str = "bio",
+    scheme: str = AUTO,
     max_length: int | None = None,
     calibrator: str = AUTO,
     bootstrap: int = 1000,
@@ -95,15 +96,20 @@ def wrap(
     ``wrap(model, tokenizer, valid).predict(["Anna lives in Paris."])``
     """
     task = _task(model)
-    parts, notes = _parts(valid, test, seed)
+    parts, notes = _parts(_sized(valid), None if test is None else _sized(test), seed)
     settings = _settings(task, labels, unseen_types, scheme, calibrator)
     if _reads_pieces(task):
         settings["max_length"] = max_length or min(most_pieces(model.config) or _LONGEST, _LONGEST)
     recipe = Recipe.from_dict({**settings, "model": type(model).__name__, "data": _GIVEN})
-    plain = copy.copy(model)  # The caller's config keeps its names.
-    plain.config = copy.deepcopy(model.config)
-    own = (FineTuned.of if _reads_pieces(task) else FineTuned)(plain, tokenizer)
-    job = Job(task, task.wrap(parts, own, recipe), {})
+    with _evaluating(model):
+        plain = copy.copy(model)  # The caller's config keeps its names.
+        plain.config = copy.deepcopy(model.config)
+        own = (FineTuned.of if _reads_pieces(task) else FineTuned)(plain, tokenizer)
+        return _calibrated(Job(task, task.wrap(parts, own, recipe), {}), recipe, notes, bootstrap)
+
+
+def _calibrated(job: Job, recipe: Recipe, notes: list[str], bootstrap: int) -> WrappedModel:
+    """Run the model on the data, and write a run to a folder that goes with its object."""
     network = job.build(recipe).eval()
     folder = Path(tempfile.mkdtemp(prefix="calibrant-wrapped-"))
     run = RunFolder(folder / "run")
@@ -118,6 +124,18 @@ def wrap(
         raise
 
 
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Switch dropout off; afterwards the parts of a model that was in training train again."""
+    training = [part for part in model.modules() if part.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
+
+
 def wrap_run(
     model: str,
     task: str,
@@ -126,7 +144,7 @@ def wrap_run(
     *,
     labels: Mapping[str, str] | None = None,
     unseen_types: str = "error",
-    scheme: str = "bio",
+    scheme: str = AUTO,
     max_length: int | None = None,
     calibrator: str = AUTO,
     trust_remote_code: bool = False,
@@ -137,7 +155,8 @@ def wrap_run(
     ``model`` is a folder or a hub name, ``data`` a corpus with splits that the model was not
     trained on. ``labels`` names the model's classes, or types of entities, as the corpus does.
     Types that the model lacks are an error; ``unseen_types="drop"`` makes them O. ``scheme="io"``
-    joins B- and I- of the model, for models whose B- only separates entities that touch.
+    joins B- and I- of the model, for models whose B- only separates entities that touch (IOB1);
+    ``"auto"`` finds such models by their names of tags, or on the validation data.
     ``options`` are those of :func:`~calibrant.experiments.run.train`, because the folder is a run
     whose engine trains nothing.
     """
@@ -178,6 +197,11 @@ def _task(model: Any) -> Task:
         )
     check_classifier(model, kind[1].lower(), type(model).__name__)
     return next(task for task in all_tasks().values() if task.wraps == kind[1].lower())
+
+
+def _sized(examples: Any) -> Any:
+    """Return examples with a length; a generator becomes a list."""
+    return examples if hasattr(examples, "__len__") else list(examples)
 
 
 def _parts(valid: Any, test: Any, seed: int) -> tuple[dict[str, Any], list[str]]:

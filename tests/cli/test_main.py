@@ -215,3 +215,20 @@ def test_errors_are_one_line_without_escapes_of_the_terminal(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["audit", "x.csv", "--nonsense", "a\nb"])
     assert "--nonsense a\\nb; " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [("jaxtyping", "pip install 'calibrant[torch]'"), ("einops", "pip install einops")],
+)
+def test_a_missing_package_is_named_in_one_line(monkeypatch, capsys, module, words):
+    """It is no defect: a model or a part of calibrant needs something that is not installed."""
+
+    def fail(_):
+        raise ModuleNotFoundError(f"No module named '{module}'", name=module)
+
+    monkeypatch.setattr("calibrant.cli.list.run", fail)
+    assert main(["list", "metrics"]) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1

@@ -51,6 +51,11 @@ def test_many_labels_at_once(texts, tmp_path, capsys):
     )  # fmt: skip
     error = refused(capsys, tmp_path, model, texts, "text")
     assert "does not choose one of several classes" in error
+    assert "--kind multi-label" in error
+    model = make_tagger(tmp_path / "one", ("score",), kind="BertForSequenceClassification")
+    assert "has 1 output; 'calibrant audit' takes" in refused(
+        capsys, tmp_path, model, texts, "text"
+    )
 
 
 def test_classes_without_names(corpus, texts, tmp_path, capsys):
@@ -145,3 +150,16 @@ def test_bad_arguments_in_python(tagger):
         calibrant.wrap(model, wordpiece(), [(["Anna", "sings"], ["O"])] * 20)
     with pytest.raises(calibrant.InputError, match="fast tokenizer"):
         calibrant.wrap(model, None, valid)
+
+
+def test_a_package_that_a_model_needs(tagger, corpus, tmp_path, capsys, monkeypatch):
+    """Code of a model may import anything; what is missing is named in one line."""
+
+    def fail(*_, **__):
+        raise ModuleNotFoundError("No module named 'einops'", name="einops")
+
+    monkeypatch.setattr("transformers.AutoConfig.from_pretrained", fail)
+    assert "This needs einops" in refused(capsys, tmp_path, tagger, corpus)
+    monkeypatch.undo()
+    monkeypatch.setattr("transformers.AutoModelForTokenClassification.from_pretrained", fail)
+    assert "pip install einops" in refused(capsys, tmp_path, tagger, corpus)

@@ -1,6 +1,10 @@
 """A wrapped model is a run like a trained one; in Python it is an object that can be saved."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -88,13 +92,20 @@ def test_the_command(tagger, corpus, tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     assert (document["command"], document["finished_before"]) == ("wrap", True)
     assert main([*command, "--scheme", "io"]) == 2
-    assert "another recipe: scheme 'bio' (now 'io')" in capsys.readouterr().err
+    assert "another recipe: scheme 'auto' (now 'io')" in capsys.readouterr().err
 
 
 SCHEMES = {
     "without prefixes": (("O", "PER", "LOC"), lambda tag: tag.split("-")[-1], {}),
     "io": (("I-LOC", "O", "I-PER"), lambda tag: tag.replace("B-", "I-"), {}),
     "iob1": (TAGS, lambda tag: tag.replace("B-", "I-"), {"scheme": "io"}),
+    "iob1, found on the data": (TAGS, lambda tag: tag.replace("B-", "I-"), {}),
+    "iob1, found by its names": (
+        ("O", "B-LOC", "I-LOC", "I-PER"),
+        lambda tag: tag.replace("B-", "I-"),
+        {},
+    ),
+    "classes in another order": (TAGS[::-1], lambda tag: tag, {}),
     "without names": (
         tuple(f"LABEL_{n}" for n in range(5)),
         lambda tag: f"LABEL_{TAGS.index(tag)}",
@@ -184,3 +195,51 @@ def test_images_in_python(pets):
     }
     wrapped = calibrant.wrap(model(folder), processor, files["valid"], files["test"], bootstrap=0)
     assert wrapped.predict([files["test"][0][0]])[0].label in ("cat", "dog", "owl")
+
+
+def test_iob1_is_found_and_stated(corpus, tmp_path):
+    model = make_tagger(tmp_path / "model", TAGS, steps=40, own=lambda tag: tag.replace("B-", "I-"))
+    record = wrap_run(str(model), "ner", str(corpus), tmp_path / "run", bootstrap=0, device="cpu")
+    assert any("begins entities with I-" in note for note in record.training["notes"])
+    assert load(tmp_path / "run").labels == ("O", "I-LOC", "I-PER")
+
+
+def test_a_tagger_of_bio_is_not_taken_for_iob1(wrapped):
+    record = read_record(wrapped / "metrics.json")
+    assert not any("IOB1" in note for note in record.training["notes"])
+
+
+def test_a_model_in_training_stays_in_training(tagger):
+    """Dropout is off while a model is wrapped, and on again for whoever trains it."""
+    model = transformers.AutoModelForTokenClassification.from_pretrained(tagger).train()
+    model.bert.encoder.layer[0].eval()  # A part that is frozen.
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tagger)
+    before = {name: part.training for name, part in model.named_modules()}
+    made = calibrant.wrap(model, tokenizer, (pair for pair in sentences(5, 40)), bootstrap=0)
+    assert {name: part.training for name, part in model.named_modules()} == before
+    again = calibrant.wrap(model.eval(), tokenizer, sentences(5, 40), bootstrap=0)
+    assert made.predict([TEXT]) == again.predict([TEXT])
+
+
+def test_a_name_on_the_hub(corpus, tmp_path):
+    """A cache as huggingface_hub keeps it, and no network."""
+    commit, cache = "0123456789abcdef0123456789abcdef01234567", tmp_path / "hub"
+    repository = cache / "models--someone--tagger"
+    make_tagger(repository / "snapshots" / commit, TAGS, steps=40)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    command = ["wrap", "someone/tagger", "--task", "ner", "--data", str(corpus), "-o", "run"]
+    found = subprocess.run(
+        [sys.executable, "-m", "calibrant", *command, "--bootstrap", "0", "--device", "cpu"],
+        env={**os.environ, "HF_HUB_CACHE": str(cache), "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    shutil.rmtree(cache)  # The run holds all that it needs.
+    assert [e.text for e in load(tmp_path / "run").predict(TEXT)[0].entities] == [
+        "Anna Lind",
+        "Paris",
+    ]

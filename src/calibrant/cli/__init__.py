@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from calibrant import __version__
 from calibrant.cli.old_options import with_new_options
 from calibrant.errors import CalibrantError, nearest_name, printable, unknown_name
-from calibrant.extras import mismatched_torchvision
+from calibrant.extras import describe_missing, mismatched_torchvision
 from calibrant.inputs import shortened
 
 __all__ = ["main"]
@@ -94,6 +94,8 @@ def _described(error: Exception) -> tuple[int, str]:
     """Return the exit code and the line for an error."""
     if isinstance(error, CalibrantError):
         return BAD_INPUT, str(error)
+    if isinstance(error, ModuleNotFoundError) and (missing := describe_missing(error)):
+        return BAD_INPUT, missing
     if isinstance(error, MemoryError):
         cause = str(error).rstrip(".") or "the data does not fit"
         return BAD_INPUT, (

@@ -58,10 +58,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--scheme",
-        choices=("bio", "io"),
-        default="bio",
+        choices=("auto", "bio", "io"),
+        default="auto",
         help="ner: io reads B- and I- of the model as one, for models whose B- only separates "
-        "entities that touch (IOB1)",
+        "entities that touch (IOB1); auto finds such models (auto)",
     )
     parser.add_argument(
         "--max-length",

@@ -144,8 +144,8 @@ class Recipe:
     scheme: str = setting(
         "bio",
         "wrapped, ner: io reads B- and I- of the model as one, for models whose B- only separates "
-        "entities that touch (IOB1)",
-        choices=("bio", "io"),
+        "entities that touch (IOB1); auto finds out",
+        choices=("bio", "io", "auto"),
     )
     seed: int = setting(
         0,

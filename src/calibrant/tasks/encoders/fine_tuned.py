@@ -107,11 +107,14 @@ def check_classifier(model: Any, unit: str, name: str) -> None:
             f"'{name}' is a {made}, which is a model of task '{_TASKS[other[1].lower()]}', not "
             f"'{_TASKS[unit]}': give --task {_TASKS[other[1].lower()]}."
         )
-    kind = getattr(model.config, "problem_type", None)
-    if kind not in (None, "single_label_classification") or len(class_names(model)) < 2:
+    kind, outputs = getattr(model.config, "problem_type", None), len(class_names(model))
+    if kind not in (None, "single_label_classification") or outputs < 2:
+        table = "a table of its scores of the positive class ('y_prob') and labels"
+        if kind == "multi_label_classification":
+            table = "a table of its probabilities with --kind multi-label"
         raise InputError(
             f"'{name}' does not choose one of several classes: its problem_type is {kind}, and it "
-            f"has {len(class_names(model))} output(s)."
+            f"has {outputs} output{'s' * (outputs != 1)}; 'calibrant audit' takes {table}."
         )
 
 

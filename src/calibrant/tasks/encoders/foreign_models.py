@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 from calibrant.errors import CalibrantError, InputError
-from calibrant.extras import mismatched_torchvision, require
+from calibrant.extras import describe_missing, mismatched_torchvision, require
 from calibrant.tasks.reading.hub import first_line
 
 __all__ = ["loading", "quiet", "trusted", "trusting"]
@@ -87,6 +87,8 @@ def quiet() -> Iterator[None]:
 def _reason(error: BaseException) -> str:
     if "trust_remote_code" in str(error):
         return _UNTRUSTED
+    if isinstance(error, ModuleNotFoundError) and (missing := describe_missing(error)):
+        return missing
     if isinstance(error, (OSError, ValueError, RuntimeError, ImportError)):
         return first_line(error)
     return f"{type(error).__name__} {first_line(error)}"  # Its message alone says little.

@@ -30,6 +30,7 @@ from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
 from calibrant.tasks.ner.corpora.label_sets import without_tags
 from calibrant.tasks.ner.corpus import NerCorpus, load_corpus
 from calibrant.tasks.ner.subword_windows import Pieces, encode
+from calibrant.tasks.ner.tagging_scheme import IOB1_NOTE, begins_inside
 from calibrant.tasks.ner.word_predictions import predict_runs, predict_words
 from calibrant.tasks.reading.fingerprint import data_state, disk_state
 from calibrant.tasks.reading.splits import carve
@@ -152,13 +153,14 @@ def prepare(recipe: Recipe, directory: str | None = None) -> NerData:
 
 def wrap_corpus(corpus: NerCorpus, own: FineTuned, recipe: Recipe) -> NerData:
     """Cut a corpus into the pieces of a fine-tuned tagger, with tags that both have."""
-    drop = recipe.unseen_types == "drop"
-    names = match_tags(
-        own.classes, corpus.labels, recipe.labels, drop=drop, join=recipe.scheme == "io"
-    )
+    drop, join = recipe.unseen_types == "drop", recipe.scheme == "io"
+    given = (own.classes, corpus.labels, recipe.labels)
+    names, notes = match_tags(*given, drop=drop, join=join), list(corpus.notes)
+    if recipe.scheme == "auto" and begins_inside(own, names, corpus.dev, recipe.max_length):
+        names = match_tags(*given, drop=drop, join=True)
+        notes.append(IOB1_NOTE)
     labels = tuple(dict.fromkeys(names))
     more = {tag for tag in corpus.labels if tag != "O" and tag[2:] not in {t[2:] for t in labels}}
-    notes = list(corpus.notes)
     if more:
         kinds = ", ".join(sorted({tag[2:] for tag in more}))
         notes.append(f"Types that the model does not have became O: {kinds}.")
