@@ -39,6 +39,12 @@ CLEAN = "clean"
 SAME = ("casing", "lower-case", "upper-case")  # Nothing to an encoder that reads lower case only.
 CLEAN_WEIGHT = 1.0  # Clean rows count as much as all copies together.
 GIVEN = {"ner": ("pieces",), "text": ("pieces", "norm"), "image": ("norm", "distance")}
+# Further columns, by the name of a setting; "run" is what a run of ``calibrant train`` computes.
+FURTHER = {
+    "distance": ("distance",),
+    "inner": ("inner_1", "inner_2", "inner_3"),
+    "run": ("run_energy", "run_norm", "run_distance", "run_own_distance"),
+}
 DEFAULTS = ("temperature", "spline", "isotonic-top-label", "structured-vector")
 
 Transform = Callable[[Predictions], Predictions]
@@ -58,7 +64,7 @@ class Parts:
     def kinds(self) -> list[str]:
         """The corruptions."""
         strong = f"-{STRENGTHS[-1]}"
-        found = (name.removeprefix("test/") for name in self.names if name.startswith("test/"))
+        found = (name.removeprefix("valid/") for name in self.names if name.startswith("valid/"))
         return [name.removesuffix(strong) for name in found if name.endswith(strong)]
 
     @property
@@ -147,21 +153,24 @@ def atc_threshold(valid: Predictions) -> float:
     return float(np.quantile(probabilities.max(1), 1 - right.mean()))
 
 
-def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, Any]]:
+def study(
+    parts: Parts, ablations: bool, further: str, clean_only: bool
+) -> Iterator[dict[str, Any]]:
     """Yield the results of one file."""
     background = -1 if parts.labels is None else parts.labels.index("O")
     clean = parts.get("valid", CLEAN)
-    for setting, calibrator in ({} if distance or parts.batch else ordinary(clean)).items():
+    for setting, calibrator in ({} if further or parts.batch else ordinary(clean)).items():
         yield from _tests(parts, parts_of(parts), setting, calibrator, background)
     tests = tests_by_kind(parts)
-    forms: dict[str, dict[str, Any]] = {"shift-aware": {}}
+    if clean_only:
+        tests = {"": tests[""]}
+    where = f", batches of {parts.batch}" if parts.batch else ""
+    forms: dict[str, dict[str, Any]] = {f"shift-aware{where}": {}}
     if ablations:
         forms |= {"shift-aware, scores alone": {"signals": ()}}
-    if parts.batch:
-        forms = {f"shift-aware, batches of {parts.batch}": {}}
-    if distance:
-        tests = {"": tests[""]}
-        forms = {"shift-aware, with distance": {"signals": (*GIVEN[parts.task], "distance")}}
+    if further:
+        columns = {"signals": _signals(parts.task, further)}
+        forms = {f"shift-aware, with {further}{where}": columns}
     for setting, options in forms.items():
         for kind, names in tests.items():
             start = time.perf_counter()
@@ -179,6 +188,12 @@ def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, A
         )
 
 
+def _signals(task: str, further: str) -> tuple[str, ...]:
+    """Return the columns of a setting; those of a run replace the norm and the distance."""
+    kept = (name for name in GIVEN[task] if further != "run" or name == "pieces")
+    return (*kept, *FURTHER[further])
+
+
 def ordinary(clean: Predictions) -> dict[str, Calibrator | None]:
     """Return what is compared: no calibrator, and those fitted on clean validation."""
     chosen = select_calibrator(clean, DEFAULTS, bootstrap=200).calibrator
@@ -188,7 +203,11 @@ def ordinary(clean: Predictions) -> dict[str, Calibrator | None]:
 def tests_by_kind(parts: Parts) -> dict[str, list[str]]:
     """Return the test parts by the kind that is left out of the fit; "" is none."""
     tests = {"": [CLEAN, *(name for name in parts.others if name != CLEAN)]}
-    return tests | {kind: [f"{kind}-{s}" for s in STRENGTHS] for kind in parts.kinds}
+    tests |= {kind: [f"{kind}-{s}" for s in STRENGTHS] for kind in parts.kinds}
+    there = {
+        kind: [n for n in names if f"test/{n}" in parts.names] for kind, names in tests.items()
+    }
+    return {kind: names for kind, names in there.items() if names}
 
 
 def entity_study(parts: Parts) -> Iterator[dict[str, Any]]:
@@ -231,7 +250,7 @@ def _entity_numbers(
 
 def parts_of(parts: Parts) -> list[str]:
     """Return the names of all test parts."""
-    return [*parts.others, *(f"{kind}-{s}" for kind in parts.kinds for s in STRENGTHS)]
+    return [name for names in tests_by_kind(parts).values() for name in names]
 
 
 def _tests(
@@ -272,8 +291,9 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument(
-        "--distance", action="store_true", help="also read the distance; no corruptions are tested"
+        "--with", dest="further", choices=FURTHER, default="", help="read further columns"
     )
+    parser.add_argument("--clean", action="store_true", help="no corruptions are tested")
     parser.add_argument(
         "--batch", type=int, default=0, help="rows that were collected together; nothing else runs"
     )
@@ -295,11 +315,11 @@ def main() -> None:
             "cpu": platform.machine(),
         }
         for parts in opened:
-            made = study(parts, options.ablations, options.distance)
+            made = study(parts, options.ablations, options.further, options.clean)
             for found in entity_study(parts) if options.entities else made:
                 write(parts, parts.about["recipe"]["seed"], found)
             print(parts.path, flush=True)
-        if options.entities or options.batch:
+        if options.entities or options.batch or options.further:
             return
         for data in {(p.data, p.about["recipe"]["model"]) for p in opened}:
             same = [p for p in opened if (p.data, p.about["recipe"]["model"]) == data]
