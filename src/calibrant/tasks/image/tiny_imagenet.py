@@ -17,6 +17,7 @@ from pathlib import Path
 from calibrant.errors import InputError
 from calibrant.files.lines import numbered_lines
 from calibrant.inputs import first_repeated
+from calibrant.progress import Progress
 from calibrant.tasks.image.framing import Framing
 from calibrant.tasks.image.picture_arrays import Example
 from calibrant.tasks.image.picture_files import SUFFIXES, open_image
@@ -88,6 +89,11 @@ def _test_files(folder: Path, names: dict[str, str]) -> Iterator[Labelled]:
 
 def _opened(files: Sequence[Labelled], size: Framing | int | None) -> list[Example]:
     """Open images in threads: files of a few kilobytes mostly wait for the disk."""
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    threads = min(8, os.cpu_count() or 1)
+    with ThreadPoolExecutor(threads) as pool, Progress(len(files), "images") as progress:
         images = pool.map(partial(open_image, size=size), [path for path, _ in files])
-        return [(image, name) for image, (_, name) in zip(images, files, strict=True)]
+        found = []
+        for image, (_, name) in zip(images, files, strict=True):
+            found.append((image, name))
+            progress.advance()
+        return found
