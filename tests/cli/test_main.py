@@ -32,6 +32,13 @@ def test_help_loads_numpy_alone():
     assert loaded_by(code) == "[]"
 
 
+def test_a_wrong_choice_names_the_nearest_one(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["audit", "x.npz", "--closed", "rigth"])
+    assert "(choose from" in (error := capsys.readouterr().err)
+    assert "Did you mean 'right'? 'calibrant audit --help' shows the options." in error
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_list_takes_one_or_many(kind, capsys):
     assert main(["list", kind]) == 0

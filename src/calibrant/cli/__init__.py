@@ -6,6 +6,7 @@ import argparse
 import importlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -146,6 +147,9 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"unknown: {shown}. {near}" if near else f"unknown: {shown}")
 
     def error(self, message: str) -> NoReturn:
+        if choice := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            near = nearest_name(choice[1], re.findall(r"[\w-]+", choice[2]))
+            message = f"{message}. {near}" if near else message
         message = _one_line(message, 400)
         mark = "" if message.endswith("?") else ";"
         help_ = f"'{self.prog} --help' shows the options."
