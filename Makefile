@@ -66,10 +66,12 @@ campaign-inputs: $(VENV)/.dev
 	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 --jobs 2 \
 		-o tests/fuzz/counts.json
 
-# 10,000 malformed and 1,000 slow requests: the service answers each, and stays alive.
+# 10,000 malformed and 1,000 slow requests, damaged folders, a full disk, kills in a review: each request is answered,
+# no decision is lost, and the service stays alive.
 campaign-service: $(VENV)/.dev
-	CALIBRANT_REQUESTS=10000 CALIBRANT_SLOW_REQUESTS=1000 OMP_NUM_THREADS=1 \
-		$(BIN)/python -m pytest tests/serving tests/prediction/test_serve.py
+	CALIBRANT_REQUESTS=10000 CALIBRANT_SLOW_REQUESTS=1000 CALIBRANT_FAULTS=10 OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest --timeout 3600 tests/serving tests/reviewing tests/prediction/test_serve.py \
+		tests/prediction/test_service_faults.py
 
 # Every command that writes, stopped at every kind of moment: results and folders as if it had not been.
 campaign-kills: $(VENV)/.dev

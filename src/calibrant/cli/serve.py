@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_address, add_device, add_run, add_trust
-from calibrant.errors import InputError
+from calibrant.errors import InputError, printable
 from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         report=_report(Path(args.model)),
         log_texts=args.log_texts,
     )
-    what = f"Serving {args.model}"
+    what = f"Serving {printable(str(args.model))}"
     run_application(application, args.host, args.port, what, seconds=limits.seconds)
     return 0
 

@@ -84,6 +84,10 @@ class Decisions:
         self.path = Path(path)
         if documents is None and not self.path.is_file():
             raise InputError(f"There is no file {self.path}.")
+        if documents is not None and self.path.resolve().parent != self.path.parent.resolve():
+            raise InputError(
+                f"{self.path} is a link to a file in another folder: name that file with -o."
+            )
         self._texts = {one.id: one.text for one in documents or ()}
         self._head = None if documents is None else _head(documents, run)
         self._journal = Journal(self.path, self._head)

@@ -161,7 +161,8 @@ function rows(items) {
   for (const name of ["Entity", "Confidence", "Otherwise", "Decision"]) head.append(column(name));
   const made = items.map((item) => {
     const row = element("tr");
-    row.append(element("td", `${item.text} (${item.type})`));
+    row.append(element("td"));
+    row.lastChild.append(element("bdi", item.text), ` (${item.type})`);
     row.append(element("td", percent(item.confidence), "number"));
     row.append(element("td", alternatives(item)));
     row.append(element("td", isAccepted(item) ? "accepted" : "for review"));

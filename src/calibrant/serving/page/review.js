@@ -61,10 +61,19 @@ function leastSure() {
   return found;
 }
 
+function textOf(one) {
+  return current.text.slice(one.start, one.end).join("");
+}
+
 function described(one) {
-  const text = current.text.slice(one.start, one.end).join("");
   const sure = one.confidence === undefined ? "by hand" : `${(100 * one.confidence).toFixed(0)} %`;
-  return `${text}: ${one.type}, ${sure}`;
+  return `${textOf(one)}: ${one.type}, ${sure}`;
+}
+
+// Show a line that has a text in it, which keeps its marks of direction to itself.
+function tell(line, text) {
+  const [before, after] = text ? [line.slice(0, line.indexOf(text)), line.slice(line.indexOf(text) + text.length)] : [line, ""];
+  $("entity").replaceChildren(before, element("bdi", text), after);
 }
 
 function show() {
@@ -73,7 +82,7 @@ function show() {
   entities.forEach((one, number) => {
     parts.push(document.createTextNode(current.text.slice(place, one.start).join("")));
     const className = one.confidence === undefined ? "own" : shade(one.confidence);
-    const mark = element("mark", current.text.slice(one.start, one.end).join(""), className);
+    const mark = element("mark", textOf(one), className);
     mark.append(element("small", one.type));
     mark.tabIndex = 0;
     mark.setAttribute("aria-label", described(one));
@@ -86,7 +95,7 @@ function show() {
   parts.push(document.createTextNode(current.text.slice(place).join("")));
   $("text").replaceChildren(...parts);
   const one = entities[chosen];
-  $("entity").textContent = one ? described(one) : "No entity.";
+  tell(one ? described(one) : "No entity.", one ? textOf(one) : "");
   $("types").replaceChildren(
     ...types.map((type, number) => {
       const button = element("button", number < 9 ? `${number + 1} ${type}` : type);
@@ -140,7 +149,7 @@ function selectWord(step) {
   made.setEnd(...nodeAt(found.end, true));
   window.getSelection().removeAllRanges();
   window.getSelection().addRange(made);
-  $("entity").textContent = `Selected: ${current.text.slice(found.start, found.end).join("")}`;
+  tell(`Selected: ${textOf(found)}`, textOf(found));
 }
 
 // Return the text node of a place in the text, and the offset in it; `atEnd` of the node before a border.
