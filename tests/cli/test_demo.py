@@ -35,7 +35,9 @@ def out(finished, tmp_path):
 
 def test_it_leaves_a_report_and_runs(finished):
     written = {path.name for path in finished.iterdir()}
-    assert written == {"report.html", "report.md", "study.json", "tables", "figures", "runs"}
+    assert written == {
+        "report.html", "report.md", "study.json", "tables", "figures", "runs", "texts.txt",
+    }  # fmt: skip
     assert recorded(finished / "runs") == {BASELINE, FOCAL, NOISE}
     report = (finished / "report.html").read_text()
     assert "Eight ways to train a small tagger" in report

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.study import Study
 
-__all__ = ["add_parser", "demo_recipes", "run"]
+__all__ = ["add_parser", "demo_recipes", "run", "write_texts"]
 
 _WIDTH = 100  # Longer lines are hard to read, however wide the terminal is.
 _REPLICATES = 200  # For intervals: enough to see their width, a fifth of the usual time.
 _PAGE = "report.html"
+_TEXTS = "texts.txt"  # What the demo suggests to review.
 _QUICK = ("cross_entropy", "focal", "head_noise")
 _SHOWN = ("results", "differences", "shift")  # Tables to print; the report has all.
 
@@ -78,6 +79,7 @@ def run(args: argparse.Namespace) -> int:
     before = _train(recipes, runs, jobs)
     study = build_study(_records(recipes, runs), title=read_titles([runs]))
     write_study(args.output, study, overwrite=args.overwrite, page=_PAGE)
+    write_texts(args.output / _TEXTS)
     if before:
         print(f"{before} of {len(recipes)} were finished before.\n")
     _show(study, seeds)
@@ -150,12 +152,24 @@ def _show(study: Study, seeds: int) -> None:
         print("One seed says nothing about differences between methods.\n")
 
 
+def write_texts(path: Path) -> None:
+    """Write posts without labels, which no run has seen, for people to review."""
+    from calibrant.outputs import new_file
+    from calibrant.tasks.language.synthetic import generate_splits
+
+    posts = generate_splits(1, train=0, dev=0, test=0, ood=20)["ood"]
+    with new_file(path, overwrite=True) as unfinished:
+        lines = (" ".join(post.words) + "\n" for post in posts)
+        unfinished.write_text("".join(lines), encoding="utf-8")
+
+
 def _suggest(out: Path, run: Path) -> None:
     """Print commands that work unchanged, then some for the user's own data."""
     print(f"""Open {out / _PAGE} in a browser. Look closer at one run:
   {run / "report.html"}
   calibrant audit {run / "ood.parquet"} --calibrator {run / "temperature.json"}
   calibrant predict {run} "The mayor of Port Tim , Rosa Lind , joined Ford ."
+  calibrant review {out / _TEXTS} --run {run}
 With predictions of your own model (parquet, npz, safetensors, csv or jsonl):
   calibrant audit test.parquet --report audit.html
   calibrant compare valid.parquet test.parquet

@@ -48,7 +48,7 @@ class Guarantee:
         target, level = f"{100 * self.target:g}%", f"{100 * self.level:g}%"
         if self.threshold > 1:
             return (
-                f"No threshold keeps the risk at {target} with confidence {level}, judged by "
+                f"No threshold keeps the risk at {target} with probability {level}, judged by "
                 f"{self.entities:,} validation {self.items}: nothing is accepted."
             )
         shown = threshold_text(self.threshold)

@@ -11,8 +11,8 @@ function element(tag, text, className) {
 }
 
 // The head of a column, which screen readers announce with its cells.
-function column(name) {
-  const made = element("th", name);
+function column(name, className) {
+  const made = element("th", name, className);
   made.scope = "col";
   return made;
 }

@@ -74,7 +74,7 @@ function shadeColors() {
 
 function maskRows(prediction) {
   const head = element("tr");
-  for (const name of ["Class", "Pixels", "Confidence"]) head.append(column(name));
+  head.append(column("Class"), column("Pixels", "number"), column("Confidence", "number"));
   const made = Object.entries(prediction.classes).map(([name, numbers]) => {
     const row = element("tr");
     const cell = element("td");

@@ -158,7 +158,7 @@ function alternatives(item) {
 
 function rows(items) {
   const head = element("tr");
-  for (const name of ["Entity", "Confidence", "Otherwise", "Decision"]) head.append(column(name));
+  head.append(column("Entity"), column("Confidence", "number"), column("Otherwise"), column("Decision"));
   const made = items.map((item) => {
     const row = element("tr");
     row.append(element("td"));
@@ -174,7 +174,7 @@ function rows(items) {
 // The predicted class and the next ones, the most probable first.
 function ranks(item) {
   const head = element("tr");
-  for (const name of ["Class", "Confidence"]) head.append(column(name));
+  head.append(column("Class"), column("Confidence", "number"));
   const made = [item, ...(item.alternatives || [])].map((one) => {
     const row = element("tr");
     row.append(element("td", one.label), element("td", percent(one.confidence), "number"));
