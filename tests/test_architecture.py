@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import calibrant
 from calibrant.tasks import TASKS
 
@@ -85,7 +87,8 @@ ALLOWED = {
 OLD = {"audit", "prediction"}  # Old names of parts, for one release.
 SEES_ALL = {"__init__", "__main__", "cli"}
 
-PAGE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -134,6 +137,30 @@ def test_a_part_imports_only_parts_above_it():
         if part not in FOUNDATION | OLD | SEES_ALL
     }
     assert not any(wrong.values()), wrong
+
+
+@pytest.mark.parametrize("page", ["architecture", "extending"])
+def test_every_file_that_a_page_names_is_there(page):
+    """A path begins in the package, in the repository, or in the part that its section is about."""
+    text = (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:\w+/)*\w+(?:\.py|/))`", text))
+    missing = [n for n in named if not ((SOURCE / n).exists() or (ROOT / n).exists())]
+    assert [name for name in missing if not any(SOURCE.glob(f"*/{name}"))] == []
+
+
+def test_accelerators_have_one_door():
+    """The table of docs/extending.md says which modules import them."""
+    text = (ROOT / "docs" / "extending.md").read_text("utf-8")
+    rows = re.findall(r"^\| `((?:\w+/)+)` \|.*\| ([^|]*) \|$", text, re.MULTILINE)
+    assert len(rows) == 3
+    for folder, doors in rows:
+        dotted = "calibrant." + folder.strip("/").replace("/", ".")
+        inside, users = SOURCE / folder, set()
+        for path in MODULES:
+            code = re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL)
+            if re.search(rf"{re.escape(dotted)}\b", code) and inside not in path.parents:
+                users.add(str(path.relative_to(SOURCE)))
+        assert users == set(re.findall(r"`([^`]*)`", doors))
 
 
 def test_the_page_takes_five_minutes():
