@@ -216,7 +216,7 @@ def decide(port, document, reviewer):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of file sizes")
 def test_a_full_disk_during_a_review(texts, exports):
-    """No decision is shown as saved that is not on the disk, and the review goes on."""
+    """A decision that is not on the disk is never shown as saved; the service stays alive."""
     path = Path(f"{texts}.review.jsonl")
     with started("review", texts, "--run", exports("ner"), limit=6000) as (port, _):
         saved = []
@@ -239,7 +239,7 @@ def test_a_full_disk_during_a_review(texts, exports):
 
 
 def test_two_reviewers_and_kill_9(texts, exports):
-    """After each kill everything that was answered is there, once; then the review goes on."""
+    """After each kill, the file has every answered decision once; the next start continues."""
     path, answered = Path(f"{texts}.review.jsonl"), {}
     wait = random.Random(0)
     for _ in range(FAULTS):
