@@ -160,13 +160,16 @@ def read_json(path: str | PathLike[str], damage: str) -> Any:
 
 
 def read_signed(
-    path: str | PathLike[str], damage: str, signature: str, number: int
+    path: str | PathLike[str], damage: str, signature: str, number: int, *older: int
 ) -> dict[str, Any]:
-    """Return the object of a JSON file that must have this signature and number of format."""
+    """Return the object of a JSON file that must have this signature and number of format.
+
+    ``older`` formats are taken too.
+    """
     content = read_json(path, damage)
     if not isinstance(content, dict) or content.get("signature") != signature:
         raise InputError(f"{path}: {damage}.")
-    if content.get("format") != number:
+    if content.get("format") not in (number, *older):
         raise InputError(
             f"{path} has format {content.get('format')}, but this version reads format {number}: "
             "upgrade calibrant."

@@ -144,8 +144,12 @@ BAD = [
     (["fit", "--entities", "FOUND", "GOLD", "-o", "map.onnx"], "saved as .json"),
     (["fit", "--entities", "FOUND", "GOLD", "-o", "FOUND"], "saved as .json"),
     (
-        ["fit", "--entities", "FOUND", "GOLD", "-o", "o.json", "--calibrator", "beta"],
-        "--calibrator",
+        ["fit", "--entities", "FOUND", "GOLD", "-o", "o.json", "--calibrator", "auto"],
+        "--calibrator auto does not go with --entities",
+    ),
+    (
+        ["fit", "--entities", "FOUND", "GOLD", "-o", "o.json", "--calibrator", "vector"],
+        "needs the scores of all classes",
     ),
     (["fit", "--entities", "FOUND", "GOLD", "-o", "o.json", "--set", "a=1"], "--set does not go"),
 ]
@@ -201,6 +205,28 @@ def test_the_row_of_entities_is_that_of_fit_and_audit(four, tmp_path, capsys):
     assert main([*command, "--json"]) == 0
     measures = json.loads(capsys.readouterr().out)["entities"]["after"]["measures"]
     assert compared["ece"] == pytest.approx(measures["ece"]["value"], abs=1e-6)
+
+
+def test_each_compared_calibrator_can_be_applied(four, tmp_path, capsys):
+    """Fit, apply and audit give the numbers of its row."""
+    assert main(["compare", "--entities", *four, "--bootstrap", "100", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["calibrators"]
+    tried = 0
+    for row in rows:
+        if row["name"] == "entities":
+            continue
+        saved, out = tmp_path / f"{row['name']}.json", tmp_path / f"{row['name']}.jsonl"
+        fit = ["fit", "--entities", *four[:2], "-o", str(saved), "--calibrator", row["name"]]
+        assert main(fit) == 0
+        assert main(["apply", str(saved), four[2], "-o", str(out)]) == 0
+        capsys.readouterr()
+        command = ["audit", "--entities", str(out), four[3], "--bootstrap", "0", "--json"]
+        assert main([*command, "--match", "strict"]) == 0
+        measures = json.loads(capsys.readouterr().out)["entities"]["strict"]["measures"]
+        assert row["ece"] == pytest.approx(measures["ece"]["value"], abs=1e-6), row["name"]
+        assert row["nll"] == pytest.approx(measures["nll"]["value"], abs=1e-6), row["name"]
+        tried += 1
+    assert tried > 5
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from calibrant.cli.document import document
 from calibrant.cli.entity_options import (
@@ -20,6 +21,7 @@ from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
     from calibrant.auditing import Measure
+    from calibrant.calibrators import Calibrator
     from calibrant.entities import EntityAudit, EntityCalibrator, EntityFile
 
 __all__ = [
@@ -58,23 +60,31 @@ def audit_entity_files(args: argparse.Namespace) -> int:
     return 0
 
 
-def fit_entities(args: argparse.Namespace) -> int:
+def fit_entities(args: argparse.Namespace, of_scores: Calibrator | None) -> int:
     """Learn the confidence of entities, save it, and print what it gained."""
+    from calibrant.calibrators import CalibrationWarning
     from calibrant.entities import EntityCalibrator
     from calibrant.outputs import check_writable
 
+    default: list[str] = []
     refuse_options(
-        args, ("calibrator", "temperature"), ("settings", []), ("keep_predictions", False)
+        args,
+        ("settings", default if of_scores is None else args.settings),
+        ("keep_predictions", False),
     )
     if args.output.suffix != ".json":
         raise InputError(f"{args.output}: an entity calibrator is saved as .json.")
     check_writable(args.output, overwrite=args.overwrite, inputs=[Path(f) for f in args.files])
-    fitted = EntityCalibrator().fit(matched_files(args), args.match or "strict")
+    matched, match = matched_files(args), cast(Any, args.match or "strict")
+    with warnings.catch_warnings():  # Saved with the calibrator.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        fitted = EntityCalibrator(of_scores=of_scores).fit(matched, match)
     fitted.save(args.output, overwrite=args.overwrite)
     if args.json:
         learned = {"types": fitted.types_, "shrinkage": fitted.shrinkage_, "match": fitted.match_}
         content = {"output": str(args.output), **fitted.fitted_on_, "learned": learned}
-        print(document("fit", {"calibrator": "entities", **content}))
+        name = "entities" if of_scores is None else of_scores.name
+        print(document("fit", {"calibrator": name, **content}))
         return 0
     _print_fitted(fitted, args.output)
     return 0
@@ -162,8 +172,8 @@ def compare_entity_files(args: argparse.Namespace) -> int:
         return 0
     print_comparison(found)
     print(
-        f"- {ENTITIES} learns from score, type and length; 'calibrant fit --entities' saves it for "
-        "'calibrant apply', which takes no other calibrator for the files of a tool."
+        f"- {ENTITIES} learns from score, type and length. 'calibrant fit {args.entities}' saves "
+        "it for 'calibrant apply', and with --calibrator NAME any other one."
     )
     return 0
 
@@ -251,8 +261,11 @@ def _types_markup(found: EntityAudit) -> Any:
 def _print_fitted(fitted: EntityCalibrator, output: Path) -> None:
     on = fitted.fitted_on_
     before = "" if on["nll_before"] is None else f"{on['nll_before']:.4f} -> "
+    source = f"{'score, ' if fitted.scored_ else ''}type and length"
+    if fitted.of_scores is not None:
+        source = f"score by {fitted.of_scores.name}"
     print(
-        f"Confidence of entities from {'score, ' if fitted.scored_ else ''}type and length, "
+        f"Confidence of entities from {source}, "
         f"learned from {on['entities']:,} entities of {len(fitted.types_)} types in "
         f"{on['documents']:,} documents ({fitted.match_} matches): NLL {before}"
         f"{on['nll_after']:.4f}\nSaved: {printable(str(output))}"

@@ -54,10 +54,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--calibrator",
         type=calibrator_name,
-        default="temperature",
         metavar="NAME",
         help="which calibrator to fit; 'calibrant list calibrators' shows all; auto chooses the "
-        "simplest one that no other beats in cross-validated log-loss (temperature)",
+        "simplest one that no other beats in cross-validated log-loss (temperature; of entities "
+        "one of score, type and length)",
     )
     parser.add_argument(
         "--keep-predictions",
@@ -75,8 +75,9 @@ def run(args: argparse.Namespace) -> int:
     """Fit the calibrator, save it, and print what it gained."""
     refuse_skip(args)
     if args.entities:
-        return fit_entities(args)
+        return fit_entities(args, _of_scores(args))
     without_entities(args)
+    args.calibrator = args.calibrator or "temperature"
     from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand
     from calibrant.outputs import check_writable
@@ -102,6 +103,18 @@ def run(args: argparse.Namespace) -> int:
         calibrator.save(args.output, overwrite=args.overwrite)
     _print(calibrator, args)
     return 0
+
+
+def _of_scores(args: argparse.Namespace) -> Calibrator | None:
+    """Return the calibrator of the scores of entities that was asked for, if any."""
+    if args.calibrator is None:
+        return None
+    if args.calibrator == "auto":
+        raise InputError(
+            f"--calibrator auto does not go with {args.entities}: 'calibrant compare "
+            f"{args.entities}' recommends a calibrator."
+        )
+    return _calibrator(args.calibrator, parse_settings(args.settings))
 
 
 def _fitted(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrator:

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.calibrators import Calibrator
 from calibrant.calibrators.logistic import logistic_regression
+from calibrant.calibrators.saving import from_dict, to_dict
 from calibrant.entities.dialects import parse_document
 from calibrant.entities.document import Document
-from calibrant.entities.matching import (
-    EntityColumns,
-    Match,
-    MatchedEntities,
-    columns_of,
-)
+from calibrant.entities.entity_claims import claims_of, unjudged_claims
+from calibrant.entities.matching import EntityColumns, Match, MatchedEntities, columns_of
 from calibrant.errors import InputError, NotFittedError
 from calibrant.inputs import read_json, read_signed
 from calibrant.outputs import new_file
@@ -29,13 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["EntityCalibrator", "is_entity_calibrator", "load_entity_calibrator"]
 
-FORMAT = 1
+FORMAT, _OWN = 2, 1  # With another calibrator of scores, and without, as before.
 _SIGNATURE = "calibrant entity calibrator"
 _FLOOR = 1e-7  # Scores of 0 and 1 count as this far from them: the least step of float32 below 1.
 _FOLDS = 5
 _SHRINKAGE = (1.0, 4.0, 16.0, 64.0, 1e6)  # Strengths to choose from; the last switches types off.
 _WEAK = 1.0  # The weight of the start, identity, against the data: one entity.
 _SHARED = 5  # log s, −log(1 − s), 1, length, length²
+_IDENTITY = np.array([1.0, 1.0, 0.0, 0.0, 0.0])
 _LARGEST = 1e6  # No learned number is so large.
 
 
@@ -49,6 +48,9 @@ class EntityCalibrator:
     least log-loss in cross-validation over documents. A type that was not seen has u = 0. Targets
     are Platt's, so that no confidence is 0 or 1. Where a tool gives no scores, type and length
     alone are used.
+
+    ``of_scores`` is another calibrator to use instead, such as ``Isotonic``: it learns from the
+    claims "this entity is right", each with its score.
 
     >>> from calibrant.entities import Entity, match_entities
     >>> predicted = [Document((Entity(0, 4, "PER", 0.99),)) for _ in range(40)]
@@ -67,10 +69,10 @@ class EntityCalibrator:
     renamed_: dict[str, str | None]  # types of the tool that gold calls otherwise, or leaves out
     fitted_on_: dict[str, Any]
 
-    def __init__(self, shrinkage: float | None = None) -> None:
+    def __init__(self, shrinkage: float | None = None, of_scores: Calibrator | None = None) -> None:
         if shrinkage is not None and not (np.isfinite(shrinkage) and shrinkage > 0):
             raise InputError(f"The shrinkage of types is a number above 0, got {shrinkage}.")
-        self.shrinkage = shrinkage
+        self.shrinkage, self.of_scores = shrinkage, of_scores
 
     def fit(self, matched: MatchedEntities, match: Match = "strict") -> Self:
         """Learn from predicted entities and which of them are right, strictly or overlapping."""
@@ -84,9 +86,13 @@ class EntityCalibrator:
         self.scored_, self.match_, self.renamed_ = matched.scored, match, dict(matched.renamed)
         self.length_ = _length_scale(columns.length)
         self.types_ = dict.fromkeys(sorted(set(columns.type.tolist())), 0.0)
-        features = self._features(columns)
-        self.shrinkage_ = self.shrinkage or self._choose(features, right, documents)
-        self._set(_solve(features, right, self.shrinkage_, self.scored_))
+        if self.of_scores is None:
+            features = self._features(columns)
+            self.shrinkage_ = self.shrinkage or self._choose(features, right, documents)
+            self._set(_solve(features, right, self.shrinkage_, self.scored_))
+        else:
+            self.of_scores.fit(claims_of(matched, match))
+            self.weights_, self.shrinkage_ = _IDENTITY, _SHRINKAGE[-1]
         self.fitted_on_ = {
             "documents": matched.documents,
             "entities": len(columns),
@@ -137,7 +143,7 @@ class EntityCalibrator:
 
         content = {
             "signature": _SIGNATURE,
-            "format": FORMAT,
+            "format": _OWN,
             "version": __version__,
             "match": self.match_,
             "scored": self.scored_,
@@ -148,12 +154,16 @@ class EntityCalibrator:
             "renamed": self.renamed_,
             "fitted_on": self.fitted_on_,
         }
+        if self.of_scores is not None:
+            content |= {"format": FORMAT, "of_scores": to_dict(self.of_scores)}
         with new_file(path, overwrite=overwrite) as unfinished:
             unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
     def __repr__(self) -> str:
         if not hasattr(self, "weights_"):
             return "EntityCalibrator(not fitted)"
+        if self.of_scores is not None:
+            return f"<EntityCalibrator by the score alone: {self.of_scores!r}>"
         a, b, c = self.weights_[:3]
         return (
             f"<EntityCalibrator of {len(self.types_)} types, fitted on "
@@ -162,6 +172,10 @@ class EntityCalibrator:
         )
 
     def _mapped(self, columns: EntityColumns) -> np.ndarray:
+        if self.of_scores is not None:
+            kinds = [str(self.renamed_.get(name, name)) for name in columns.type]
+            named = replace(columns, type=np.array(kinds, object))
+            return np.asarray(self.of_scores.transform(unjudged_claims(named)).confidence)
         features, kind = self._features(columns)
         effects = np.array([*self.types_.values(), 0.0])  # The last one: types that are not known.
         linear = features @ self.weights_ + effects[kind]
@@ -255,7 +269,7 @@ def is_entity_calibrator(path: str | Path) -> bool:
 def load_entity_calibrator(path: str | Path) -> EntityCalibrator:
     """Read what :meth:`EntityCalibrator.save` wrote."""
     damage = "this is not an entity calibrator; 'calibrant fit --entities' saves one"
-    content = read_signed(path, damage, _SIGNATURE, FORMAT)
+    content = read_signed(path, damage, _SIGNATURE, FORMAT, _OWN)
     try:
         return _rebuilt(content)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -275,6 +289,8 @@ def _rebuilt(content: Mapping[str, Any]) -> EntityCalibrator:
         raise ValueError(f"unknown match '{content['match']}'")
     made.match_, made.fitted_on_ = content["match"], dict(content["fitted_on"])
     made.renamed_ = dict(content["renamed"])
+    if "of_scores" in content:
+        made.of_scores = from_dict(content["of_scores"], "its calibrator of scores")
     if made.length_[1] <= 0 or (made.weights_[:2] < 0).any():
         raise ValueError("its numbers cannot come from fit")
     return made

@@ -11,13 +11,12 @@ import numpy as np
 from calibrant.claims import Claims
 from calibrant.comparison import Comparison, compare
 from calibrant.entities.calibrator import EntityCalibrator
-from calibrant.entities.matching import EntityColumns, Match, MatchedEntities
-from calibrant.errors import InputError
+from calibrant.entities.entity_claims import DOCUMENT, claims_of, columns_of_claims
+from calibrant.entities.matching import Match, MatchedEntities
 
 __all__ = ["ENTITIES", "compare_entities"]
 
 ENTITIES = "entities"  # The calibrator of score, type and length, in a comparison.
-_DOCUMENT, _LENGTH = "sentence", "length"  # Documents are held out and drawn as sentences are.
 
 
 def compare_entities(
@@ -35,22 +34,8 @@ def compare_entities(
     of :func:`calibrant.compare`. Whole documents are held out in cross-validation.
     """
     more: Any = (_OfScoreTypeAndLength(valid, match),)
-    ours, theirs = _claims(valid, match), _claims(test, match)
+    ours, theirs = claims_of(valid, match), claims_of(test, match)
     return compare(ours, theirs, more=more, progress=progress, **options)
-
-
-def _claims(matched: MatchedEntities, match: Match) -> Claims:
-    """Return the claims that each predicted entity is right."""
-    if not matched.scored:
-        raise InputError("Entities are compared by their scores, and these have none.")
-    columns = matched.predicted
-    return Claims.from_top_label(
-        columns.type,
-        columns.score,
-        correct=matched.right[match],
-        groups={_DOCUMENT: matched.predicted_document},
-        signals={_LENGTH: columns.length.astype(np.float32)},
-    )
 
 
 class _OfScoreTypeAndLength:
@@ -65,10 +50,10 @@ class _OfScoreTypeAndLength:
 
     def fit(self, claims: Claims) -> _OfScoreTypeAndLength:
         """Learn from the entities of the claims."""
-        document = np.asarray(claims.groups[_DOCUMENT])
+        document = np.asarray(claims.groups[DOCUMENT])
         part = replace(
             self.matched,
-            predicted=_columns(claims),
+            predicted=columns_of_claims(claims),
             predicted_document=document,
             right={self.match: claims.correct},
         )
@@ -77,10 +62,4 @@ class _OfScoreTypeAndLength:
 
     def transform(self, claims: Claims) -> Claims:
         """Return the claims with learned confidences."""
-        return claims.with_confidence(self.calibrator.confidence(_columns(claims)))
-
-
-def _columns(claims: Claims) -> EntityColumns:
-    kinds: Any = claims.text("about")
-    length = np.asarray(claims.signals[_LENGTH], np.int64)
-    return EntityColumns(np.asarray(claims.confidence), kinds, length)
+        return claims.with_confidence(self.calibrator.confidence(columns_of_claims(claims)))
