@@ -59,7 +59,7 @@ $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 docs: $(VENV)/.docs
-	$(BIN)/python docs/build.py
+	$(BIN)/python scripts/docs/build.py
 
 # Malformed inputs by the thousand: none may end in a traceback, a hang or a wrong exit code.
 campaign-inputs: $(VENV)/.dev

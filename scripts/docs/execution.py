@@ -1,0 +1,204 @@
+"""Run the pages that have code to run: put outputs and pictures under it, and write notebooks.
+
+A block of a page runs if the word ``run`` follows its language, ``python`` or ``sh``. Blocks of a
+page share their variables and a temporary folder. More words change what is shown:
+
+- ``hide``: the block runs and is not shown,
+- ``quiet``: without what it prints,
+- ``fails``: the command must end with exit code 2; its message is shown,
+- ``show=FILE``: the HTML file that it wrote is embedded.
+
+The comment ``<!-- needs: files,plots -->`` names the extras of a page, for its notebook.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+BLOCK = re.compile(r"^```(python|sh) run([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"<!-- needs: ([\w,]*) -->\n")
+EXTRA = "extra"  # Files that the site takes as they are.
+
+
+def run_pages(source: Path) -> None:
+    """Run each page in a process of its own, two at a time."""
+    pages = [page for page in sorted(source.rglob("*.md")) if BLOCK.search(page.read_text("utf-8"))]
+
+    def run(page: Path) -> str:
+        command = [sys.executable, __file__, str(source), str(page.relative_to(source))]
+        done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment())
+        return f"{page.relative_to(source)}:\n{done.stdout}{done.stderr}" if done.returncode else ""
+
+    with ThreadPoolExecutor(2) as pool:
+        if failed := [error for error in pool.map(run, pages) if error]:
+            raise SystemExit("\n".join(failed))
+
+
+def quiet_environment() -> dict[str, str]:
+    """Return the environment of a page: offline, one thread, tables of one width."""
+    settings = {"MPLBACKEND": "agg", "COLUMNS": "96", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings}
+
+
+class Page:
+    """A page that runs: its variables, and where its pictures go."""
+
+    def __init__(self, source: Path, place: str) -> None:
+        self.source, self.place = source, place
+        self.name = place.removesuffix(".md").replace("/", "-")
+        self.up = "../" * place.count("/")
+        self.variables: dict[str, Any] = {"__name__": "__main__"}
+        self.pictures = 0
+
+    def run(self) -> None:
+        """Run all blocks; write the page with their outputs, and its notebook."""
+        path = self.source / self.place
+        text = path.read_text("utf-8")
+        notebook = self.write_notebook(text)
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+            text = BLOCK.sub(self.run_block, text)
+        path.write_text(re.sub(r"^(# .+\n)", rf"\1\n{notebook}\n", text, count=1), "utf-8")
+
+    def run_block(self, found: re.Match[str]) -> str:
+        """Run one block; return what the page shows of it."""
+        language, words, code = found.group(1), found.group(2).split(), found.group(3)
+        if language == "sh":
+            shown = self.run_shell(code, fails="fails" in words)
+        else:
+            shown = self.run_python(code)
+        shown = "" if "quiet" in words else shown
+        for word in words:
+            if word.startswith("show="):
+                shown += self.embed(word.removeprefix("show="))
+        return shown if "hide" in words else f"```{language}\n{code}```\n{shown}"
+
+    def run_shell(self, code: str, *, fails: bool) -> str:
+        """Run the commands of a block, calibrant's own in this process."""
+        printed = io.StringIO()
+        for line in code.replace("\\\n", " ").strip().splitlines():
+            words = shlex.split(line, comments=True)
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                ended = call(words)
+            if ended != (2 if fails else 0):
+                raise SystemExit(f"{line}\n{printed.getvalue()}")
+        return text_block(printed.getvalue())
+
+    def run_python(self, code: str) -> str:
+        """Run a block; return what it prints, and its last value or figure."""
+        tree = ast.parse(code)
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(tree, self.place, "exec"), self.variables)
+            value = None
+            if isinstance(last, ast.Expr):
+                expression = compile(ast.Expression(last.value), self.place, "eval")
+                value = eval(expression, self.variables)
+        return text_block(printed.getvalue()) + self.value_block(value)
+
+    def value_block(self, value: Any) -> str:
+        """Return what a notebook would show of a value."""
+        if value is None:
+            return ""
+        if type(value).__name__ == "Figure":
+            return self.picture(value)
+        if hasattr(value, "_repr_html_"):
+            return f"\n```{{raw}} html\n<div class='output'>{value._repr_html_()}</div>\n```\n"
+        return text_block(repr(value))
+
+    def picture(self, figure: Any) -> str:
+        """Save a figure; return the picture."""
+        self.pictures += 1
+        file = f"pictures/{self.name}-{self.pictures}.svg"
+        (self.source / "pictures").mkdir(exist_ok=True)
+        figure.savefig(self.source / file, bbox_inches="tight")
+        return f"\n![Figure {self.pictures} of this page]({self.up}{file})\n"
+
+    def embed(self, file: str) -> str:
+        """Embed a page that a block wrote."""
+        target = f"embedded/{self.name}-{Path(file).name}"
+        (self.source / EXTRA / "embedded").mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, self.source / EXTRA / target)
+        frame = f'<iframe src="{self.up}{target}" title="{file}" loading="lazy"'
+        style = 'style="width:100%;height:32rem;border:1px solid #8888"></iframe>'
+        link = f'<p><a href="{self.up}{target}">Open {file} as a page of its own</a></p>'
+        return f"\n```{{raw}} html\n{frame} {style}{link}\n```\n"
+
+    def write_notebook(self, text: str) -> str:
+        """Write the page as a notebook without outputs; return the link to it."""
+        needs = NEEDS.search(text)
+        extras = f"[{needs.group(1)}]" if needs and needs.group(1) else ""
+        cells = [code_cell(f"%pip install --quiet 'calibrant{extras}'\n%matplotlib inline")]
+        parts = BLOCK.split(NEEDS.sub("", text))
+        for start in range(0, len(parts), 4):
+            cells += [markdown_cell(parts[start])] if parts[start].strip() else []
+            if start + 3 < len(parts):
+                language, code = parts[start + 1], parts[start + 3]
+                cells.append(code_cell(code if language == "python" else bang(code)))
+        target = f"notebooks/{self.name}.ipynb"
+        (self.source / EXTRA / "notebooks").mkdir(parents=True, exist_ok=True)
+        book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        (self.source / EXTRA / target).write_text(json.dumps(book, indent=1), "utf-8")
+        link = f'<p><a href="{self.up}{target}" download>Download this page as a notebook</a></p>'
+        return f"```{{raw}} html\n{link}\n```\n"
+
+
+def call(words: list[str]) -> int:
+    """Run one command; return its exit code."""
+    if words[0] != "calibrant":
+        done = subprocess.run(words, capture_output=True, text=True)
+        print(done.stdout + done.stderr, end="")
+        return done.returncode
+    from calibrant.cli import main
+
+    try:
+        return main(words[1:])
+    except SystemExit as end:
+        return int(end.code or 0)
+
+
+def text_block(text: str) -> str:
+    """Return printed text as a block, shortened if it is long."""
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line.split("\r")[-1]) for line in text.splitlines()]
+    if len(lines) > 48:
+        lines = [*lines[:40], f"… {len(lines) - 40} more lines"]
+    return "\n```text\n" + "\n".join(lines).strip("\n") + "\n```\n" if any(lines) else ""
+
+
+def bang(code: str) -> str:
+    """Return shell commands as a notebook runs them."""
+    return "\n".join(f"!{line}" if line[:1].isalpha() else line for line in code.splitlines())
+
+
+def code_cell(code: str) -> dict[str, Any]:
+    """Return a cell of code."""
+    return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []} | {
+        "source": code.strip("\n"),
+        "id": f"c{abs(hash(code)) % 10**8}",
+    }
+
+
+def markdown_cell(text: str) -> dict[str, Any]:
+    """Return a cell of text."""
+    return {"cell_type": "markdown", "metadata": {}, "source": text.strip()} | {
+        "id": f"m{abs(hash(text)) % 10**8}"
+    }
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error", DeprecationWarning)
+    Page(Path(sys.argv[1]), sys.argv[2]).run()

@@ -1,0 +1,62 @@
+"""The pages: each is in the navigation, its links lead somewhere, other libraries' names exist."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT / "scripts" / "docs"))
+
+elsewhere = importlib.import_module("elsewhere")
+pages = importlib.import_module("pages")
+
+
+def test_links_lead_somewhere():
+    assert list(pages.broken_links()) == []
+
+
+def test_a_broken_link_and_a_missing_heading_are_found(tmp_path, monkeypatch):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(
+        "# Top\n[x](b.md) [y](a.md#top) [z](#nowhere)\n`[n](m)`"
+    )
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "DOCS", tmp_path / "docs")
+    monkeypatch.setattr(pages, "ELSEWHERE", {})
+    (tmp_path / "README.md").write_text("")
+    found = list(pages.broken_links())
+    assert found == ["docs/a.md: b.md", "docs/a.md: #nowhere (no such heading)"]
+
+
+def test_every_page_is_in_the_navigation():
+    listed = {target for targets in pages.sections().values() for target in targets}
+    decisions = {page for page in pages.staged_pages() if page.startswith("docs/decisions/")}
+    assert set(pages.staged_pages()) - decisions - {"docs/index.md"} == listed - {"docs/decisions"}
+
+
+def test_links_of_the_site():
+    text = "[a](../README.md) [b](files.md#top) [c](../Makefile) [d](https://x.org) ```n```"
+    changed = pages.with_site_links(text, "docs/x.md", "x.md", pages.staged_pages())
+    repository = f"{pages.REPOSITORY}/blob/main/Makefile"
+    expected = f"[a](index.md) [b](files.md#top) [c]({repository}) [d](https://x.org) ```n```"
+    assert changed == expected
+
+
+@pytest.mark.parametrize(
+    "name", sorted({n for names in elsewhere.ELSEWHERE.values() for n in names})
+)
+@pytest.mark.filterwarnings("ignore")
+def test_names_of_other_libraries_exist(name):
+    module, _, attribute = name.rpartition(".")
+    pytest.importorskip(module.split(".")[0])
+    assert hasattr(importlib.import_module(module), attribute)
+
+
+def test_every_public_module_is_in_the_reference():
+    text = (ROOT / "scripts" / "docs" / "reference.py").read_text("utf-8")
+    listed = set(re.findall(r'"(calibrant[\w.]*)": "', text))
+    for module in listed:
+        assert importlib.import_module(module).__all__
