@@ -130,9 +130,13 @@ class Page:
 
     def embed(self, file: str) -> str:
         """Embed a page that a block wrote."""
-        target = f"embedded/{self.name}-{Path(file).name}"
-        (self.source / EXTRA / "embedded").mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, self.source / EXTRA / target)
+        target = f"embedded/{self.name}/{file}"
+        to = (self.source / EXTRA / target).parent
+        to.mkdir(parents=True, exist_ok=True)
+        if "/" in file:  # The page of a folder needs what lies beside it.
+            shutil.copytree(Path(file).parent, to, dirs_exist_ok=True)
+        else:
+            shutil.copy(file, to)
         frame = f'<iframe src="{self.up}{target}" title="{file}" loading="lazy"'
         style = 'style="width:100%;height:32rem;border:1px solid #8888"></iframe>'
         link = f'<p><a href="{self.up}{target}">Open {file} as a page of its own</a></p>'
