@@ -66,7 +66,8 @@ def _escape_plain(text: str) -> str:
 def _visit(self: Any, node: Any, display: str) -> None:
     from docutils.nodes import SkipNode
 
-    self.body.append(convert(node.astext(), display=display))
+    formula = convert(node.astext(), display=display)
+    self.body.append(formula if display == "inline" else f"<p>{formula}</p>")
     raise SkipNode
 
 
