@@ -124,14 +124,16 @@ def test_where_it_is_absent(tmp_path: Path) -> None:
         load_pictures("tiny-imagenet", tmp_path)
 
 
-def test_a_run_on_it(folder: Path, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+def test_a_recipe_trains_on_it(folder: Path) -> None:
+    torch = pytest.importorskip("torch")
     from calibrant.experiments.recipe import Recipe
-    from calibrant.experiments.run import train
+    from calibrant.tasks import task_of
 
-    settings = {"task": "image", "data": "tiny-imagenet", "image_size": 32, "model": "tiny"}
-    recipe = Recipe.from_dict({**settings, "epochs": 1, "augment": "crop+flip", "batch": 8})
-    record = train(
-        recipe, tmp_path / "run", directory=str(folder.parents[1]), device="cpu", bootstrap=0
-    )
-    assert 0 <= record.results["identity"]["test"]["ece"] <= 1
+    settings = {"task": "image", "data": "tiny-imagenet", "image_size": 32, "augment": "crop+flip"}
+    task, recipe = task_of("image"), Recipe.from_dict({**settings, "model": "tiny"})
+    data = task.prepare(recipe, str(folder.parents[1]))
+    batch = data.windows("cpu")[0].batch(torch.arange(8), 1)
+    model = task.build_model(recipe, data).eval()
+    assert model(batch["pixel_values"]).shape == (8, 3)
+    test = data.predict(model, data.parts["test"])
+    assert (len(test), test.label_names) == (6, ("bullfrog", "goldfish", "sock"))
