@@ -1,12 +1,12 @@
 """The share of a prediction's time that the shift-aware calibrator takes, with its signals.
 
-    OMP_NUM_THREADS=2 python benchmarks/shift_share.py RUN [RUN …] [-o shift-share-cpu.json]
+    python benchmarks/shift_share.py RUN [RUN …] [--data DATA …] [-o shift-share-cpu.json]
 
 RUN is a folder of ``calibrant train`` whose calibrator is shift-aware (``--calibrator shift-aware``
-makes one), or its export. The test inputs of its data are predicted, some before the clock starts.
-``calibrator`` is the share of ``ShiftAware.transform``, of words and of entities; ``signals`` that
-of the distances that torch computes beside the logits (an export computes them inside of ONNX). The
-median of the rounds is taken.
+makes one). Where there is a folder RUN-export, it is measured too. The test inputs of DATA are
+predicted, some before the clock starts. ``calibrator`` is the share of ``ShiftAware.transform``, of
+words and of entities; ``signals`` that of the distances that torch computes beside the logits (an
+export computes them inside of ONNX). The median of the rounds is taken.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -95,15 +96,15 @@ def main() -> None:
     """Measure and print, and write the numbers if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="+", type=Path)
-    parser.add_argument("--data", help="predict the test part of another data set")
+    parser.add_argument("--data", nargs="*", default=(), help="whose test part each run predicts")
     parser.add_argument("--inputs", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     found = {}
-    for run in options.runs:
+    for run, data in zip_longest(options.runs, options.data):
         recipe = json.loads((run / "recipe.json").read_text())
-        recipe["data"] = options.data or recipe["data"]
+        recipe["data"] = data or recipe["data"]
         name, inputs = f"{recipe['task']}, {recipe['model']}", inputs_of(recipe, options.inputs)
         for folder in (run, run.with_name(f"{run.name}-export")):
             if folder.exists():

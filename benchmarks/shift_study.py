@@ -91,6 +91,10 @@ class Parts:
             logits, labels, label_names=self.labels, groups=groups, signals=given
         )
 
+    def has(self, columns: Iterable[str]) -> bool:
+        """Whether the file has these columns."""
+        return all(f"valid/{CLEAN}/{column}" in self.arrays for column in columns)
+
     def copies(self, left_out: str = "", **options: Any) -> Predictions:
         """Return clean validation and its copies, without one kind of them."""
         return _joined([self.get("valid", name, **options) for name in self.copied(left_out)])
@@ -216,11 +220,12 @@ def entity_study(parts: Parts) -> Iterator[dict[str, Any]]:
     for name in parts_of(parts):
         found = plain.transform(parts.get("test", name))
         yield _entity_numbers("entities, clean", "beta", name, found.confidence, found.correct)
-    for setting, more in (
-        ("entities, shift-aware", ()),
-        ("entities, with distance", ("distance",)),
-    ):
-        options = {"signals": (*GIVEN["ner"], *more)}
+    known = [name for name in ("distance", "run") if parts.has(FURTHER[name])]
+    for setting, further in {
+        "entities, shift-aware": (),
+        **{f"entities, with {name}": FURTHER[name] for name in known},
+    }.items():
+        options = {"signals": (*GIVEN["ner"], *further)}
         claims = {
             name: entity_claims(parts.get("valid", name, **options), plain.reduction_)
             for name in parts.copied()

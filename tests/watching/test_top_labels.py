@@ -44,7 +44,7 @@ def test_top_labels_tell_what_all_scores_tell(estimator):
     stream = Predictions.concatenate([stream, predictions(2000, 3, sharp=5.0)])
     known = np.random.default_rng(0).random(len(stream)) < 0.2
     stream = replace(stream, groups={"labelled": known})
-    whole = watch(stream.chunks(333), reference=reference, estimator=estimator)
+    whole = watch(stream, reference=reference, estimator=estimator)
     claims = top_labels(stream)
     parts = claims.chunks(333)
     found = watch(parts, reference=top_labels(reference), estimator=estimator)

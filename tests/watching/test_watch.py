@@ -126,6 +126,23 @@ def test_per_value_and_day():
         watch(p, per="day")
 
 
+def test_rows_without_a_value_are_a_chunk_too():
+    shop = np.array(["", "a"] * 100)
+    found = watch(unlabelled(honest(200, groups={"shop": shop})), per="shop")
+    assert [(c.name, c.rows) for c in found.chunks] == [("", 100), ("a", 100)]
+
+
+def test_alarms_do_not_depend_on_reading_blocks():
+    p = Predictions.concatenate([honest(2000, seed=2), honest(2000, seed=3, sharp=5.0)])
+    reference = honest(1500, seed=1)
+    found = [
+        [(alarm.test, alarm.chunk, alarm.row) for alarm in watch(part, reference=reference).alarms]
+        for part in (p, p.chunks(333), p.chunks(1024))
+    ]
+    assert ("confidences", "3", 3000) in found[0]
+    assert found[0] == found[1] == found[2]
+
+
 def test_alarm_of_confidences_and_classes():
     reference = honest(2000, seed=1)
     calm = watch(unlabelled(honest(5000)), reference=reference)

@@ -66,6 +66,7 @@ class Watcher:
         self.tests = possible_tests(reference)
         self.limit = math.log(len(self.tests) / false_alarms)
         self.rows = self.labelled = 0
+        self.current: str | None = None  # The chunk of the last rows.
         self.total: ChunkSums | None = None
         self.open: dict[str, _Open] = {}
         self.closed: list[WatchedChunk] = []
@@ -77,6 +78,8 @@ class Watcher:
         """Take whole units of the chunk ``name``."""
         if not self.rows:
             self._begin(piece, by)
+        if name != self.current:
+            self._look()
         honest = piece if self.calibrator is None else self.calibrator.transform(piece)
         sums = self._sums(piece, honest, unit_starts(piece, by))
         self.rows += len(piece)
@@ -86,11 +89,13 @@ class Watcher:
         else:
             self._check_memory(sums)
         before = self.open[name].alarms if name in self.open else ()
-        alarms = before + self._new_alarms(name)
-        self.open[name] = _Open(sums, self.evidence, self.accuracy, alarms)
+        self.open[name] = _Open(sums, self.evidence, self.accuracy, before)
+        self.current = name
 
-    def close(self, but: str = "") -> None:
+    def close(self, but: str | None = None) -> None:
         """Finish all chunks except one: no rows will be added to them."""
+        if self.current != but:
+            self._look()
         for name in [name for name in self.open if name != but]:
             self.closed.append(self._finished(name, self.open.pop(name)))
 
@@ -120,13 +125,15 @@ class Watcher:
     def _all_tests(self) -> dict[str, DriftTest | HonestyTest]:
         return {**self.drifts, "honesty": self.honesty}
 
-    def _new_alarms(self, name: str) -> tuple[str, ...]:
-        new = []
+    def _look(self) -> None:
+        """Look for alarms where a chunk ends: parts that a file is read in must not matter."""
+        name, self.current = self.current, None
+        if name is None:
+            return
         for test, found in self._all_tests.items():
             if found.largest >= self.limit and test not in self.alarms:
                 self.alarms[test] = Alarm(test, name, self.rows, math.exp(min(found.largest, 700)))
-                new.append(test)
-        return tuple(new)
+                self.open[name].alarms += (test,)
 
     def _check_memory(self, sums: ChunkSums) -> None:
         bytes_each = sum(np.asarray(value).nbytes for value in vars(sums).values())
