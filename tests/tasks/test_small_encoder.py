@@ -17,12 +17,12 @@ from calibrant.tasks.encoders.small_encoder import (  # noqa: E402
     build_small_tokenizer,
     vocabulary,
 )
-from calibrant.tasks.language.synthetic import TYPES, generate_splits  # noqa: E402
+from calibrant.tasks.language.synthetic import generate_splits  # noqa: E402
 from calibrant.tasks.ner.subword_windows import encode  # noqa: E402
 from calibrant.tasks.ner.word_predictions import predict_words  # noqa: E402
 from calibrant.training.loop import Loop, Schedule, Windows  # noqa: E402
 
-LABELS = ("O", *(f"{prefix}-{kind}" for kind in TYPES for prefix in "BI"))
+LABELS = ("O", *(f"{prefix}-{kind}" for kind in ("LOC", "ORG", "PER", "PROD") for prefix in "BI"))
 SPLITS = generate_splits()
 
 

@@ -11,11 +11,9 @@ from calibrant.errors import InputError
 from calibrant.tasks.language.characters import BLANK
 from calibrant.tasks.language.words import (
     FIRST,
-    PLAIN,
     SPLITTERS,
     Splitter,
     split_words,
-    splitter_of,
 )
 
 ALL = [FIRST, *SPLITTERS.values()]
@@ -68,7 +66,7 @@ def test_by_hand(text, words):
 )
 def test_splitters_by_hand(name, words):
     text = "Dr. Lund's T-cell isn't 3:2..."
-    assert [word.text for word in splitter_of(name).split(text)] == words
+    assert [word.text for word in SPLITTERS[name].split(text)] == words
 
 
 def test_the_web_is_kept_together():
@@ -129,10 +127,6 @@ def test_rules_that_are_none():
         Splitter.from_dict({"insid": "-"})
     with pytest.raises(InputError, match="'inside': 3 is not a rule"):
         Splitter.from_dict({"inside": 3})
-    with pytest.raises(InputError, match="Unknown splitter 'pen'"):
-        splitter_of("pen")
-    assert splitter_of("first") is FIRST
-    assert splitter_of("plain") is PLAIN
 
 
 @pytest.mark.parametrize(

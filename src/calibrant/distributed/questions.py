@@ -119,7 +119,7 @@ def features(scores: np.ndarray, form: Form, beta: float) -> np.ndarray:
 class ScoreCurves:
     """How often each class came true by its score, in 65,536 bins of log-odds per class.
 
-    For calibrators that map one number. A bin keeps the sums of its scores, separately of the
+    For calibrators of one number. A bin keeps the sums of its scores, separately of the
     events that happened, so that means of narrow bins stand for the scores. ``top`` asks for the
     predicted class alone; ``claims`` for class 1 of claims.
     """

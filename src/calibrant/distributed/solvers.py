@@ -158,7 +158,7 @@ def fit_rows(
 
 
 def fit_curves(ask: Ask, calibrator: OneVsRest | TopLabel, view: View, known: Surveyed) -> Fit:
-    """Fit the maps of one number from counts in bins of log-odds, which one pass makes."""
+    """Fit the curves of one number from counts in bins of log-odds, which one pass makes."""
     check_curves(calibrator, known.sample.classes)
     by_logit, top = calibrator.takes == "logits", isinstance(calibrator, TopLabel)
     found = ask(ScoreCurves(view, by_logit, top, bool(calibrator.claims_)))

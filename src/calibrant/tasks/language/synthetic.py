@@ -17,9 +17,8 @@ from calibrant.errors import InputError
 from calibrant.tasks.language.grammar import NEWS, POSTS, Domain
 from calibrant.tasks.language.sentences import Sentence
 
-__all__ = ["TYPES", "generate", "generate_splits"]
+__all__ = ["generate", "generate_splits"]
 
-TYPES = ("LOC", "ORG", "PER", "PROD")
 SIZES = {"train": 1500, "dev": 400, "test": 600, "ood": 600}
 _DOMAINS = {"train": NEWS, "dev": NEWS, "test": NEWS, "ood": POSTS}
 _OPEN = 0.12  # share of sentences that do not show the type of their name

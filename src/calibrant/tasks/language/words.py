@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple
 
-from calibrant.errors import InputError, unknown_name
+from calibrant.errors import InputError
 from calibrant.tasks.language.characters import (
     ABBREVIATIONS,
     BLANK,
@@ -20,7 +20,7 @@ from calibrant.tasks.language.characters import (
     marks,
 )
 
-__all__ = ["FIRST", "PLAIN", "SPLITTERS", "Splitter", "Word", "split_words", "splitter_of"]
+__all__ = ["FIRST", "PLAIN", "SPLITTERS", "Splitter", "Word", "split_words"]
 
 _CLITICS = {"s", "re", "ve", "ll", "d", "m"}
 _APOSTROPHES = "'’"
@@ -124,19 +124,6 @@ SPLITTERS: dict[str, Splitter] = {
         Splitter("spaces", spaces=True),
     )
 }
-
-
-def splitter_of(name: str) -> Splitter:
-    """Return the splitter of a name.
-
-    >>> splitter_of("pen")
-    Traceback (most recent call last):
-    ...
-    calibrant.errors.InputError: Unknown splitter 'pen'. Did you mean 'penn'?
-    """
-    if name not in (*SPLITTERS, FIRST.name):
-        raise unknown_name("splitter", name, SPLITTERS)
-    return SPLITTERS.get(name, FIRST)
 
 
 def split_words(text: str, splitter: Splitter = PLAIN) -> list[Word]:
