@@ -1,7 +1,5 @@
 """Audits in parts are those of the whole: counts to the bit, numbers to rounding."""
 
-import sys
-
 import numpy as np
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
@@ -12,11 +10,9 @@ from calibrant.auditing import run as auditing_run
 from calibrant.auditing.partial import PartialAudit
 from calibrant.distributed import audit
 from calibrant.distributed import auditing as distributed_auditing
-from calibrant.distributed.engines import open_dataset
 from calibrant.errors import InputError
-from calibrant.files import Columns, write
+from calibrant.files import write
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Of Ray itself.
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 OPTIONS = {"bootstrap": 100, "per": "site"}
 
@@ -51,10 +47,6 @@ CASES = {
     "weights": lambda: weighted(random_predictions()),
     "top labels": lambda: top_labels(random_predictions()),
 }
-
-
-def rows_of(part):
-    return repr(sum(len(r.batch) for r in part.tables(None, 100))).encode()
 
 
 def assert_same(found, expected, tolerance=1e-9):
@@ -168,21 +160,3 @@ def test_a_part_survives_the_way_as_bytes(tmp_path):
     damaged = data[:2000] + bytes([data[2000] ^ 1]) + data[2001:]
     with pytest.raises(InputError, match="damaged"):
         PartialAudit.from_bytes(damaged)
-
-
-def test_ray_and_its_datasets_give_the_same(ray_cluster, tmp_path):
-    import ray.data
-
-    from calibrant.distributed.ray_engine import RayEngine
-
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    p = random_predictions(classes=5, sentences=8, names=TAGS)
-    folder = write_shards(p, tmp_path / "shards", [800, 4000], groups=1)
-    expected = calibrant.audit(p, **OPTIONS)
-    assert_same(audit(str(folder), engine=RayEngine(), **OPTIONS), expected)
-    data, names = ray.data.read_parquet(str(folder)), Columns(label_names=TAGS)
-    found = audit(data, columns=names, **OPTIONS)  # Ray drops the metadata of the schema.
-    assert found.provenance["n"] == sum(map(int, open_dataset(data).dataset.map(rows_of)))
-    assert found["ece"].value == pytest.approx(expected["ece"].value, rel=1e-12)
-    assert found["entity_f1"].value == expected["entity_f1"].value
-    np.testing.assert_array_equal(found.state.top_count, expected.state.top_count)

@@ -1,6 +1,5 @@
 """What goes wrong on a cluster is one clear line, and names the file and the row group."""
 
-import json
 import os
 
 import numpy as np
@@ -125,19 +124,6 @@ def test_an_engine_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(CalibrantError, match=r"needs ray.*pip install"), using_engine("ray"):
         pass
-
-
-def test_the_command_audits_on_ray(ray_cluster, folder, tmp_path, capsys):
-    damage(folder / "part-001.parquet", 0)
-    arguments = ["audit", str(folder), "--engine", "ray", "--bootstrap", "0"]
-    assert main([*arguments, "--json"]) == 2
-    assert "part-001.parquet: row group 0 is damaged" in capsys.readouterr().err
-    report = tmp_path / "audit.html"
-    assert main([*arguments, "--skip-corrupt", "--json", "--report", str(report)]) == 0
-    out, err = capsys.readouterr()
-    assert json.loads(out)["audit"]["provenance"]["n"] == 2500
-    assert "1 row groups (500 rows) were left out" in err
-    assert report.exists()
 
 
 def test_skipping_needs_an_engine(folder, capsys):

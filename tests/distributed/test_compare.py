@@ -1,7 +1,5 @@
 """Comparisons of parts choose as those in memory do."""
 
-import json
-
 import numpy as np
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
@@ -9,14 +7,10 @@ from tests.distributed.test_audit import top_labels, weighted
 
 import calibrant
 from calibrant import Predictions
-from calibrant.cli import main
 from calibrant.distributed import compare
 from calibrant.errors import InputError
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),  # Of Ray itself.
-    pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
 NAMES = ["temperature", "vector", "platt", "isotonic-top-label"]
 
 
@@ -92,24 +86,3 @@ def test_the_same_data_are_refused(tmp_path):
     with pytest.raises(InputError, match="hold the same examples"):
         compare(str(first), str(second), ["temperature"])
     assert compare(str(first), str(second), ["temperature"], same_data=True, bootstrap=100)
-
-
-def test_the_commands_fit_and_compare_on_ray(ray_cluster, tmp_path, capsys):
-    _, (valid, test) = halves(random_predictions(3000), tmp_path)
-    saved = tmp_path / "calibrator.json"
-    on_ray = ["--engine", "ray", "--json"]
-    assert main(["fit", valid, "--calibrator", "platt", "-o", str(saved), *on_ray]) == 0
-    document = json.loads(capsys.readouterr().out)
-    assert document["n"] == 1500
-    assert document["nll_after"] < document["nll_before"]
-    assert main(["audit", test, "--calibrator", str(saved), "--bootstrap", "0", *on_ray]) == 0
-    assert json.loads(capsys.readouterr().out)["calibrator"] == "platt"
-    chosen = tmp_path / "chosen.json"
-    arguments = ["--calibrators", "temperature,vector", "--bootstrap", "100", "-o", str(chosen)]
-    assert main(["compare", valid, test, *arguments, "--engine", "ray"]) == 0
-    assert "* Recommended: temperature" in capsys.readouterr().out
-    assert chosen.exists()
-    assert (
-        main(["fit", valid, "--calibrator", "auto", "-o", str(tmp_path / "x.json"), *on_ray]) == 2
-    )
-    assert "not fitted on a cluster" in capsys.readouterr().err

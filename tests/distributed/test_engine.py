@@ -1,7 +1,5 @@
 """The protocol: every part once, results joined in a tree, errors as they are."""
 
-import sys
-
 import numpy as np
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
@@ -11,8 +9,6 @@ from calibrant.distributed.engine import FAN_IN, Caught, CaughtJoin, raised
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.distributed.reading import reader_of
 from calibrant.errors import InputError
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Of Ray itself.
 
 
 def square(part):
@@ -30,19 +26,9 @@ def rows_of(part):
     return repr(sum(len(r.batch) for r in part.tables(None, 100))).encode()
 
 
-@pytest.fixture(params=["local", "ray"])
-def engine(request):
-    if request.param == "ray":
-        ray = request.getfixturevalue("ray_cluster")
-        ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-        with using_engine("ray:local") as found:
-            yield found
-    else:
-        yield LocalEngine()
-
-
 @pytest.mark.parametrize("n", [0, 1, 2, FAN_IN, FAN_IN + 1, 3 * FAN_IN + 1])
-def test_every_part_counts_once(engine, n):
+def test_every_part_counts_once(n):
+    engine = LocalEngine()
     parts = [k for k in range(n + 1) if k != 13]
     expected = sum(k * k for k in parts)
     assert int(engine.reduce(square, add, parts)) == expected
@@ -50,7 +36,8 @@ def test_every_part_counts_once(engine, n):
     assert engine.reduce(square, add, []) == b""
 
 
-def test_the_error_of_a_part_is_raised_as_it_is(engine):
+def test_the_error_of_a_part_is_raised_as_it_is():
+    engine = LocalEngine()
     with pytest.raises(InputError, match=r"^thirteen is refused\.$"):
         engine.reduce(square, add, list(range(20)))
     with pytest.raises(InputError, match="thirteen"):

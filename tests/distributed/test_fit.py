@@ -18,10 +18,7 @@ from calibrant.distributed.fitting import is_distributed
 from calibrant.errors import InputError
 from calibrant.files import write
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning:ray"),  # Of Ray itself.
-    pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
 # How far the learned values may be from those of the fit in memory.
 EXACT = {
     "identity": 0.0,
@@ -150,13 +147,3 @@ def test_warnings_are_shown(tmp_path):
     folder = write_shards(same, tmp_path / "shards", [50])
     with pytest.warns(CalibrationWarning, match="all logits of an example are equal"):
         assert fit(str(folder), "temperature").temperature_ == 1
-
-
-def test_ray_fits_the_same(ray_cluster, tmp_path):
-    from calibrant.distributed.ray_engine import RayEngine
-
-    p = unbalanced(3000)
-    folder = write_shards(p, tmp_path / "shards", [1000, 2000], groups=1)
-    mine = fit(str(folder), "vector", engine=RayEngine())
-    whole = calibrator_class("vector")().fit(p)
-    np.testing.assert_allclose(mine.weights_, whole.weights_, rtol=1e-6)

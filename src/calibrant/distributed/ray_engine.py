@@ -59,7 +59,9 @@ class RayEngine:
 
     def _results(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[Any]:
         """Yield references to results that are ready."""
-        run, left, running = self._remote(task), deque(parts), list[Any]()
+        # All nodes read, each from its own connection to the storage.
+        run = self._remote(task).options(scheduling_strategy="SPREAD")
+        left, running = deque(parts), list[Any]()
         most = _WAITING * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
         while left or running:
             while left and len(running) < most:
@@ -76,7 +78,7 @@ class RayEngine:
             self._get(result)
 
     def _remote(self, function: Callable[..., Any]) -> Any:
-        return self.ray.remote(_named(function)).options(max_retries=_RETRIES, num_cpus=1)
+        return self.ray.remote(max_retries=_RETRIES, num_cpus=1)(_named(function))
 
     def _get(self, result: Any) -> Any:
         exceptions = self.ray.exceptions
