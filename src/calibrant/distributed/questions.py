@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +22,7 @@ from calibrant.predictions import Predictions
 
 __all__ = ["After", "Doubt", "Form", "LinearSums", "ScoreCurves", "TemperatureSums", "features"]
 
+_DENSE = 4  # Cells per entry, up to which a table of all of them pays.
 Form = Literal["centred", "log-softmax", "tempered"]
 
 
@@ -139,19 +141,9 @@ class ScoreCurves:
         place = (np.arange(scores.shape[1]) * BINS + bins).ravel()
         weights = np.ones(len(p)) if p.weights is None else p.weights
         each = np.broadcast_to(weights[:, None], scores.shape).ravel()
-        found, where = np.unique(place, return_inverse=True)
-        hit = happened.ravel()
-
-        def added(values: np.ndarray) -> np.ndarray:
-            return np.bincount(where.reshape(-1), values, minlength=len(found))
-
-        return {
-            "cell:place": found,
-            "cell:count": added(each),
-            "cell:hits": added(each * hit),
-            "cell:score": added(each * scores.ravel()),
-            "cell:hit_score": added(each * hit * scores.ravel()),
-        }
+        hits, flat = each * happened.ravel(), scores.ravel()
+        columns = {"count": each, "hits": hits, "score": each * flat, "hit_score": hits * flat}
+        return _cells(place, columns, scores.shape[1] * BINS)
 
     def _pairs(self, p: Predictions) -> tuple[np.ndarray, np.ndarray]:
         """Return scores (n, C) and whether the event of each came true."""
@@ -163,6 +155,17 @@ class ScoreCurves:
             return given[rows, chosen][:, None], (chosen == p.labels)[:, None]
         first = 1 if p.classes == 2 else 0
         return given[:, first:], p.labels[:, None] == np.arange(first, p.classes)
+
+
+def _cells(place: np.ndarray, columns: Mapping[str, np.ndarray], cells: int) -> Answer:
+    """Add up the columns of each cell in use."""
+    if cells <= _DENSE * len(place):  # A table of all cells is quicker than a sort.
+        tables = {name: np.bincount(place, c, minlength=cells) for name, c in columns.items()}
+        used = np.flatnonzero(np.bincount(place, minlength=cells))
+        return {"cell:place": used, **{f"cell:{n}": table[used] for n, table in tables.items()}}
+    found, where = np.unique(place, return_inverse=True)
+    added = {n: np.bincount(where.reshape(-1), c, len(found)) for n, c in columns.items()}
+    return {"cell:place": found, **{f"cell:{n}": column for n, column in added.items()}}
 
 
 @dataclass(frozen=True, eq=False)
