@@ -1,0 +1,262 @@
+"""Audits and fits on Ray against one process: equal numbers, throughput per core, memory, growth.
+
+python benchmarks/scale.py --rows 1000000 --cores 2          # a try
+python benchmarks/scale.py --rows 100000000 --cores 2 --output benchmarks/results/scale-cpu.json
+python benchmarks/scale.py --table benchmarks/results/scale-cpu.json   # for docs/clusters.md
+
+Rows are generated shard by shard into a folder, which is removed at the end: 45 bytes each at 10
+classes, so 10⁸ rows take about 4.5 GB of disk, and never more than one shard of memory.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from json import dumps, loads
+from pathlib import Path
+
+import numpy as np
+
+from machine import circumstances, write_results
+
+SHARD = 1 << 20  # Rows per file, in row groups of an eighth.
+CALIBRATORS = ("temperature", "vector", "platt", "isotonic-top-label")
+PLANNED = 10**10
+CORES_PLANNED = (8, 64, 512)
+
+
+def write_shards(folder, rows, classes, shard=SHARD):
+    """Write parquet files of overconfident logits; each has its own seed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, rows, shard)):
+        count, random = min(shard, rows - start), np.random.default_rng(number)
+        logits = random.standard_normal((count, classes), np.float32)
+        labels = random.integers(0, classes, count)
+        logits[np.arange(count), labels] += np.float32(np.log(classes))
+        column = pa.FixedSizeListArray.from_arrays(pa.array(1.5 * logits.reshape(-1)), classes)
+        table = pa.table({"logits": column, "label": labels})
+        pq.write_table(table, folder / f"{number:06}.parquet", row_group_size=max(1, shard // 8))
+    return folder
+
+
+def alone(folder, classes):
+    """Audit in this process on one core; return seconds, peak megabytes, and the state."""
+    from calibrant import audit
+    from calibrant.files import stream
+
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    audit(stream(min(folder.iterdir())), bootstrap=0)  # Loads the compiled code.
+    start = time.perf_counter()
+    found = audit(stream(folder), bootstrap=0)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "megabytes": peak, "classes": classes}, found.state.to_json()
+
+
+class Watched:
+    """Samples the memory of Ray's workers while a block runs."""
+
+    def __enter__(self):
+        self.peak, self._end = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._end.set()
+        self._thread.join()
+
+    def _watch(self):
+        import psutil
+
+        while not self._end.wait(0.5):
+            for process in psutil.process_iter(["cmdline", "memory_info"]):
+                about = process.info
+                if about["cmdline"] and about["cmdline"][0].startswith("ray::run_part"):
+                    self.peak = max(self.peak, about["memory_info"].rss / 2**20)
+
+
+def on_ray(folder, rows, cores):
+    """Audit and fit on a cluster of ``cores`` processors."""
+    from calibrant.distributed import audit, fit
+    from calibrant.distributed.ray_engine import RayEngine
+
+    engine = RayEngine()
+    files = sorted(map(str, folder.iterdir()))
+    audit(files[: 2 * cores], engine=engine, bootstrap=0)  # Starts the workers.
+    with Watched() as of_tenth:
+        audit(files[: -(-len(files) // 10)], engine=engine, bootstrap=0)
+    with Watched() as memory:
+        start = time.perf_counter()
+        found = audit(str(folder), engine=engine, bootstrap=0)
+        seconds = time.perf_counter() - start
+    fits = {}
+    for name in CALIBRATORS:
+        start = time.perf_counter()
+        fitted = fit(str(folder), name, engine=engine)
+        took, passes = time.perf_counter() - start, fitted.fitted_on_["passes"]
+        fits[name] = {"seconds": took, "passes": passes}
+    about = {"seconds": seconds, "cores": cores, "fits": fits}
+    about |= {"worker_megabytes": memory.peak, "worker_megabytes_of_a_tenth": of_tenth.peak}
+    return {**about, "rows_per_core_second": rows / seconds / cores}, found.state
+
+
+def agreement(one, other):
+    """Return how many counts differ, and the largest relative difference of sums."""
+    counts, sums = 0, 0.0
+    for name in one.SUMS:
+        mine, theirs = (np.asarray(getattr(state, name)) for state in (one, other))
+        if mine.dtype.kind == "i":
+            counts += int((mine != theirs).sum())
+        else:
+            gap = np.abs(mine - theirs) / np.maximum(np.abs(mine), 1e-300)
+            sums = max(sums, float(gap.max(initial=0)))
+    return {"different_counts": counts, "largest_relative_difference": sums}
+
+
+def growth(folder, rows):
+    """Return seconds here, part by part, as rows, classes and parts grow, and their bytes."""
+    from calibrant.distributed.auditing import audit
+    from calibrant.distributed.engine import LocalEngine, Parts
+    from calibrant.distributed.parquet_parts import plan_parts
+
+    class Counted(LocalEngine):
+        def __init__(self):
+            self.sizes = []
+
+        def map(self, task, parts):
+            for result in super().map(task, parts):
+                self.sizes.append(len(result))
+                yield result
+
+    found = []
+    for n, classes, scores in (
+        *((n, 10, 1 << 23) for n in (rows // 100, rows // 10, rows)),
+        *((max(1000, rows // classes), classes, 1 << 23) for classes in (2, 100, 1000)),
+        *((rows, 10, scores) for scores in (1 << 20, 1 << 25)),
+    ):
+        place = write_shards(folder / f"{n}-{classes}", n, classes) if n else None
+        plan = plan_parts(place, scores=scores)
+        engine, start = Counted(), time.perf_counter()
+        audit(Parts(engine, plan.parts, plan.schemas[0], plan.rows), bootstrap=0)
+        seconds = time.perf_counter() - start
+        row = {"rows": n, "classes": classes, "parts": len(plan.parts), "seconds": seconds}
+        found.append({**row, "bytes_per_part": int(np.mean(engine.sizes))})
+        print(row, flush=True)
+        for path in place.iterdir():
+            path.unlink()
+    return found
+
+
+def measure(args):
+    from calibrant.distributed.ray_cluster import connected
+    from calibrant.metrics import CalibrationState
+
+    with tempfile.TemporaryDirectory(dir=args.folder) as temporary:
+        folder = write_shards(Path(temporary) / "shards", args.rows, args.classes)
+        child = [sys.executable, __file__, "--alone", str(folder), "--classes", str(args.classes)]
+        first, _, state = subprocess.run(
+            child, check=True, capture_output=True, text=True
+        ).stdout.partition("\n")
+        one = {**loads(first), "rows": args.rows}
+        one["rows_per_core_second"] = args.rows / one["seconds"]
+        print(one, flush=True)
+        import ray
+
+        ray.init(num_cpus=args.cores, include_dashboard=False, log_to_driver=False)
+        with connected("local"):
+            cluster, found = on_ray(folder, args.rows, args.cores)
+        ray.shutdown()
+        print(cluster, flush=True)
+        same = agreement(CalibrationState.from_json(state), found)
+        for path in folder.iterdir():
+            path.unlink()
+        grown = growth(Path(temporary), args.growth)
+    about = circumstances(["calibrant", "numpy", "pyarrow", "ray", "numba"])
+    share = cluster["rows_per_core_second"] / one["rows_per_core_second"]
+    return {"rows": args.rows, "classes": args.classes, "alone": one, "ray": cluster,
+            "share_of_one_process": share, "agreement": same, "growth": grown, **about}  # fmt: skip
+
+
+def tables(results):
+    """Return the tables of docs/clusters.md as Markdown."""
+    one, ray, same = results["alone"], results["ray"], results["agreement"]
+    lines = [
+        f"Measured with {results['rows']:,} rows of {results['classes']} classes on "
+        f"{ray['cores']} cores ({results['processor']}), commit {results['commit'][:10]}.",
+        "",
+        "| | one process, one core | Ray |",
+        "|---|---|---|",
+        f"| audit, seconds | {one['seconds']:.1f} | {ray['seconds']:.1f} |",
+        f"| rows per second and core | {one['rows_per_core_second']:,.0f} | "
+        f"{ray['rows_per_core_second']:,.0f} ({100 * results['share_of_one_process']:.0f} %) |",
+        f"| memory, MB | {one['megabytes']:.0f} | {ray['worker_megabytes']:.0f} per worker; "
+        f"{ray['worker_megabytes_of_a_tenth']:.0f} for a tenth of the rows |",
+        f"| counts that differ | | {same['different_counts']} |",
+        f"| largest relative difference of a sum | | {same['largest_relative_difference']:.1e} |",
+        "",
+        "| fit | seconds on Ray | passes |",
+        "|---|---|---|",
+        *(f"| {n} | {f['seconds']:.1f} | {f['passes']} |" for n, f in ray["fits"].items()),
+        "",
+        "| rows | classes | parts | seconds, one process | kB per part's result |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {g['rows']:,} | {g['classes']:,} | {g['parts']:,} | {g['seconds']:.2f} | "
+            f"{g['bytes_per_part'] / 1000:,.0f} |"
+            for g in results["growth"]
+        ),
+        "",
+        *planned(results),
+    ]
+    return "\n".join(lines)
+
+
+def planned(results):
+    """Return the table of a plan for 10¹⁰ rows: time from the throughput, per number of cores."""
+    speed = results["ray"]["rows_per_core_second"]
+    passes = {name: fit["passes"] for name, fit in results["ray"]["fits"].items()}
+    audit, ray = results["ray"]["seconds"], results["ray"]
+    ratio = {name: ray["fits"][name]["seconds"] / audit for name in passes}
+    yield f"| {PLANNED:,} rows | " + " | ".join(f"{c} cores" for c in CORES_PLANNED) + " |"
+    yield "|---|" + "---|" * len(CORES_PLANNED)
+    for what, factor in {"audit": 1.0, **{f"fit {n}": r for n, r in ratio.items()}}.items():
+        hours = [factor * PLANNED / speed / c / 3600 for c in CORES_PLANNED]
+        yield f"| {what} | " + " | ".join(map(_duration, hours)) + " |"
+
+
+def _duration(hours):
+    return f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--growth", type=int, default=1_000_000, help="rows of the growth table")
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--cores", type=int, default=os.cpu_count())
+    parser.add_argument("--folder", help="where the shards are written (the system's)")
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--alone", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--table", type=Path, help="print the tables of these results")
+    args = parser.parse_args()
+    if args.alone is not None:
+        about, state = alone(args.alone, args.classes)
+        print(dumps(about), state, sep="\n")
+    elif args.table is not None:
+        print(tables(loads(args.table.read_text())))
+    else:
+        results = measure(args)
+        write_results(results, args.output)
+        print(tables(results))
+
+
+if __name__ == "__main__":
+    main()
