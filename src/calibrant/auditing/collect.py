@@ -37,7 +37,7 @@ from calibrant.metrics.spans import Tagging
 from calibrant.predictions import Predictions
 from calibrant.validation import rounded_rows
 
-__all__ = ["Collector", "collect", "taken"]
+__all__ = ["MOST_ROWS", "Collector", "collect", "taken"]
 
 _Chunk: TypeAlias = Predictions | Claims
 
@@ -48,6 +48,8 @@ _FEW_SUMS = 5000  # Of classes and bins; up to here each block has its own, beyo
 _MOST_CELLS = 1 << 24  # Classes times bins: three tables of 128 MB.
 # Scores kept for the one metric that needs them all (adaptive classwise): 80 MB in float32.
 _KEPT_SCORES = 20_000_000
+# An engine that does not number its rows starts each partition at a multiple of this.
+MOST_ROWS = 1 << 40
 
 
 @dataclass
@@ -306,9 +308,12 @@ class Collector:
         # A row of many labels makes one claim for each of them.
         claims = len(chunk.names) if chunk.kind == "multi-label" else 1
         before = self.start * claims + self.rows + self.ignored
+        places = {row: int(row if chunk.rows is None else chunk.rows[row]) for row in worst}
         self.mistakes += [
             Mistake(
-                (before + int(row if chunk.rows is None else chunk.rows[row])) // claims,
+                (before + int(row if chunk.rows is None else chunk.rows[row]))
+                // claims
+                % MOST_ROWS,
                 float(confidence[row]),
                 *_predicted_and_true(chunk, int(predicted[row]), int(row)),
                 {name: column[[row]].tolist()[0] for name, column in chunk.groups.items()},

@@ -1,0 +1,21 @@
+"""The page on clusters says what is true."""
+
+import doctest
+import re
+from pathlib import Path
+
+from calibrant.calibrators import CALIBRATORS
+from calibrant.distributed.fitting import is_distributed
+
+PAGE = Path(__file__).parents[2] / "docs" / "clusters.md"
+
+
+def test_the_example_of_the_page_runs():
+    assert doctest.testfile(str(PAGE), module_relative=False).failed == 0
+
+
+def test_the_table_lists_every_calibrator_of_sums():
+    rows = re.findall(r"^\| ([a-z, -]+) \| (?:the|one|1)", PAGE.read_text("utf-8"), re.MULTILINE)
+    listed = {name for row in rows for name in row.split(", ")}
+    known = {name for name, row in CALIBRATORS.items() if is_distributed(row.calibrator())}
+    assert listed == {name.removesuffix("-top-label") for name in known} - {"identity"}
