@@ -311,9 +311,7 @@ class Collector:
         places = {row: int(row if chunk.rows is None else chunk.rows[row]) for row in worst}
         self.mistakes += [
             Mistake(
-                (before + int(row if chunk.rows is None else chunk.rows[row]))
-                // claims
-                % MOST_ROWS,
+                (before + places[row]) // claims % MOST_ROWS,
                 float(confidence[row]),
                 *_predicted_and_true(chunk, int(predicted[row]), int(row)),
                 {name: column[[row]].tolist()[0] for name, column in chunk.groups.items()},
