@@ -13,6 +13,7 @@ from calibrant.experiments.record import TITLES, Record, located_records
 from calibrant.inputs import nearest_path
 from calibrant.metrics.table import with_new_names
 from calibrant.old_names import renamed_arguments, warn_renamed
+from calibrant.study.class_tables import class_tables
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
 from calibrant.study.grouping import at_main_depth, by_setting, by_unit, members_of
@@ -182,6 +183,7 @@ def _by_unit(inputs: StudyInputs) -> list[Table]:
             depth_table(members, measures, inputs.by),
             entities_table(complete, inputs.by),
             out_of_scope_table(main, inputs.by),
+            *class_tables(main, inputs.by),
             *worst_shift_tables(main, inputs.by),
             *shift_tables(main, inputs.by),
         ]
