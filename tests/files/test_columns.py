@@ -364,6 +364,18 @@ def test_numbers_as_keys_and_in_frames(tmp_path: Path) -> None:
         assert read(tmp_path / f"own{suffix}").labels.tolist() == LABEL
 
 
+def test_columns_with_the_names_of_the_classes_are_suggested(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("y_true,good,so so\ngood,0.9,0.1\n")
+    with pytest.raises(InputError, match=r"the classes, --probabilities-column 'good,so so'\)"):
+        read(path)
+    with pytest.raises(InputError, match=r"the classes, --logits-column 'good,so so'\)"):
+        read(path, kind="logits")
+    path.write_text("good,bad\n0.9,0.1\n")  # Nothing shows what they are.
+    with pytest.raises(InputError, match=r"--predicted-column\)"):
+        read(path)
+
+
 def test_columns_that_begin_alike_are_suggested(tmp_path):
     path = tmp_path / "wide.csv"
     path.write_text("id,prob_cat,prob_dog,label\n1,0.9,0.1,cat\n")

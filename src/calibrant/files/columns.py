@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -290,6 +291,7 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
             )
         options = " or ".join(f"--{k}-column" for k in kinds)
         one_confidence = _ONE_CONFIDENCE if len(kinds) > 1 else ""  # Unless the user stated a kind.
+        one_confidence = _class_columns(source, kinds[-1]) or one_confidence
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
             f"Name it ({options}{_shared_prefix(source) or one_confidence})."
@@ -304,6 +306,15 @@ def _shared_prefix(source: Source) -> str:
     if not starts or starts.most_common(1)[0][1] < 2:
         return ""
     return f"; for one column per class, --probabilities-column '{starts.most_common(1)[0][0]}*'"
+
+
+def _class_columns(source: Source, kind: Kind) -> str:
+    """Return how to name a few columns beside the label, which may be those of the classes."""
+    names = [name for name, shape in source.columns.items() if shape == ()]
+    others = [name for name in names if name not in LABEL_NAMES]
+    if len(others) == len(names) or not 2 <= len(others) <= 6:
+        return ""
+    return f"; if these are the classes, --{kind}-column {shlex.quote(','.join(others))}"
 
 
 def _present(
