@@ -174,6 +174,13 @@ class TestFiles:
         value = task["annotations"][0]["result"][0]["value"]
         assert value == {"start": 2, "end": 11, "text": "Bob Dylan", "labels": ["PER"]}
         assert task["predictions"][0]["result"][0]["score"] == 0.6
+        assert task["data"]["text"][2:11] == "Bob Dylan"  # Code points: the emoji is one.
+        for region in (*task["annotations"][0]["result"], *task["predictions"][0]["result"]):
+            assert set(region) - {"score"} == {"id", "from_name", "to_name", "type", "value"}
+            value = region["value"]
+            assert task["data"]["text"][value["start"] : value["end"]] == value["text"]
+        ids = [region["id"] for region in task["annotations"][0]["result"]]
+        assert len(set(ids)) == len(ids)
 
     def test_the_command_exports(self, made, decisions, tmp_path, capsys):
         target = str(tmp_path / "x.jsonl")
@@ -253,6 +260,63 @@ class TestPage:
         self.key(page, "1")
         assert self.chosen(page) == "Carla: PER, by hand"
         assert page.run("return document.querySelectorAll('mark').length") == 3
+
+    def test_the_mouse_selects_and_presses_a_type(self, page):
+        page.run(
+            "const node = [...document.getElementById('text').childNodes]"
+            ".find((n) => n.textContent.includes('Carla'));"
+            "const range = document.createRange(); const at = node.textContent.indexOf('Carla');"
+            "range.setStart(node, at); range.setEnd(node, at + 5);"
+            "const s = getSelection(); s.removeAllRanges(); s.addRange(range)"
+        )
+        x, y = page.middle("#types button", 1)
+        for kind in ("mousePressed", "mouseReleased"):
+            page.devtools(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
+            )
+        assert self.chosen(page) == "Carla: LOC, by hand"
+
+    def test_later_and_keys_while_a_decision_is_saved(self, page, decisions):
+        """Keys during a request act on nothing: the document may change under them."""
+        page.run(
+            "for (const key of ['Enter', 'r', 'n', 'Enter']) "
+            "document.dispatchEvent(new KeyboardEvent('keydown', {key}))"
+        )
+        page.wait("document.getElementById('entity').textContent.startsWith('Rome')")
+        decisions.refresh()
+        assert list(decisions.latest) == ["unsure"]
+        assert len(decisions.latest["unsure"].entities) == 2
+        self.key(page, "n")
+        page.wait("document.getElementById('entity').textContent.startsWith('Anna')")
+        self.key(page, "n")
+        page.wait("document.getElementById('entity').textContent.startsWith('Rome')")
+
+    def test_marks_of_direction_turn_no_number(self, browser, tmp_path):
+        """An unclosed override from right to left would show 40 % as % 04."""
+        text = "\u202eevil\u2069 words here"
+        documents = [Document("\u202e<b>", text, (Span(0, 6, "PER", 0.4),))]
+        decisions = Decisions(tmp_path / "rtl.jsonl", documents)
+        with served(review_app(documents, decisions, TYPES)) as address:
+            browser.open(address)
+            browser.run(
+                "document.getElementById('reviewer').value = '\u202e<script>alert(1)</script>';"
+                "document.querySelector('#start button').click()"
+            )
+            browser.wait("document.querySelectorAll('mark').length === 1")
+            left_to_right = browser.run(
+                "const node = document.getElementById('entity').lastChild;"
+                "const text = node.textContent; const at = text.indexOf('40');"
+                "const x = (i) => { const r = document.createRange(); r.setStart(node, i);"
+                "r.setEnd(node, i + 1); return r.getBoundingClientRect().x };"
+                "return x(at) < x(at + 1) && x(at + 1) < x(at + 3)"
+            )
+            assert left_to_right
+            self.key(browser, "Enter")
+            browser.wait("document.getElementById('status').textContent.startsWith('All')")
+            assert browser.logs() == []
+        decisions.refresh()
+        (one,) = decisions.latest.values()
+        assert (one.reviewer, one.text) == ("\u202e<script>alert(1)</script>", text)
 
     def test_an_entity_is_added_by_keys_alone(self, page):
         for _ in range(3):

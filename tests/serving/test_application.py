@@ -277,6 +277,16 @@ class TestTheRest:
             assert client.post("/model/predict", json={"text": "a"}).status_code == 200
             assert client.get("/model/").status_code == 200
 
+    def test_mounted_into_fastapi(self, predictor):
+        fastapi = pytest.importorskip("fastapi")
+        outer = fastapi.FastAPI()
+        outer.mount("/model", app(predictor))
+        with TestClient(outer) as client:
+            assert client.post("/model/predict", json={"text": "a"}).status_code == 200
+            assert client.get("/model").status_code == 200
+            assert client.get("/openapi.json").json()["info"]["title"] == "FastAPI"
+            assert client.get("/model/openapi.json").json()["info"]["title"] == "calibrant"
+
     def test_the_report(self, predictor, tmp_path):
         assert TestClient(app(predictor)).get("/report").status_code == 404
         report = tmp_path / "report.html"

@@ -78,17 +78,22 @@ def _conll(decisions: Sequence[Decision], cutting: Cutting) -> tuple[list[str], 
 
 
 def _label_studio(decisions: Sequence[Decision], cutting: Cutting) -> tuple[list[str], int]:  # noqa: ARG001
+    """Return tasks to import; places are counted in code points, as Label Studio counts them."""
     tasks = [
         {
-            "data": {"text": one.text, "id": one.document},
-            "annotations": [{"result": [_region(one.text, span) for span in one.entities]}],
+            "data": {"text": one.text, "id": one.document, "reviewer": one.reviewer},
+            "annotations": [{"result": _regions(one.text, one.entities)}],
             "predictions": [
-                {"result": [_region(one.text, span) for span in one.predicted]},
+                {"model_version": "calibrant", "result": _regions(one.text, one.predicted)}
             ],
         }
         for one in decisions
     ]
     return [json.dumps(tasks, ensure_ascii=False, indent=1) + "\n"], 0
+
+
+def _regions(text: str, spans: Sequence[Span]) -> list[dict[str, Any]]:
+    return [{"id": f"r{number}", **_region(text, span)} for number, span in enumerate(spans)]
 
 
 def _region(text: str, span: Span) -> dict[str, Any]:

@@ -51,7 +51,10 @@ class Measurements:
             )
 
         self._requests = new(
-            "Counter", "requests", "Answered requests.", labelnames=("path", "status")
+            "Counter",
+            "requests",
+            "Answered requests of known addresses.",
+            labelnames=("path", "status"),
         )
         self._seconds = new(
             "Histogram", "request_seconds", "Time of a prediction request.", buckets=_SECONDS

@@ -35,7 +35,7 @@ class Limits:
     ``body_seconds`` the time in which the body must arrive. ``pixels`` is the size of one image.
     """
 
-    body: int = 4_000_000
+    body: int = 16_000_000
     inputs: int = 256
     characters: int = 100_000
     pixels: int = 16_000_000
@@ -95,7 +95,7 @@ async def _read(request: Request, limits: Limits) -> bytes:
 
 
 def _too_large(limits: Limits) -> Refusal:
-    return Refusal(413, f"The body is larger than {limits.body:,} bytes: send fewer inputs.")
+    return Refusal(413, f"The body is larger than {limits.body:,} bytes: send less at once.")
 
 
 def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -> Asked:

@@ -100,6 +100,7 @@ function show() {
     ...types.map((type, number) => {
       const button = element("button", number < 9 ? `${number + 1} ${type}` : type);
       button.setAttribute("aria-pressed", String(Boolean(one) && one.type === type));
+      button.addEventListener("mousedown", (event) => event.preventDefault()); // Keeps the selection.
       button.addEventListener("click", () => setType(type));
       return button;
     }),
@@ -256,13 +257,20 @@ async function save() {
   $("save").disabled = false;
 }
 
+async function postpone() {
+  if (!current || busy) return;
+  busy = true;
+  await next(current.id).catch((error) => say(error.message, true));
+  busy = false;
+}
+
 const KEYS = {
   ArrowLeft: () => choose(chosen - 1),
   ArrowRight: () => choose(chosen + 1),
   Enter: save,
   r: reject,
   u: undo,
-  n: () => next(current.id).catch((error) => say(error.message, true)),
+  n: postpone,
   "[": () => move("start", -1),
   "]": () => move("start", 1),
   w: () => selectWord(1),
@@ -272,7 +280,7 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (!current || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!current || busy || event.ctrlKey || event.metaKey || event.altKey) return;
   // On a button or on "Keys", Enter presses that.
   if (event.key === "Enter" && event.target instanceof Element && event.target.closest("button, summary, a")) return;
   const type = /^[1-9]$/.test(event.key) ? types[Number(event.key) - 1] : null;
@@ -289,5 +297,5 @@ $("later").addEventListener("click", () => move("start", 1));
 $("shorter").addEventListener("click", () => move("end", -1));
 $("longer").addEventListener("click", () => move("end", 1));
 $("undo").addEventListener("click", undo);
-$("skip").addEventListener("click", KEYS.n);
+$("skip").addEventListener("click", postpone);
 $("save").addEventListener("click", save);
