@@ -64,7 +64,7 @@ ALLOWED = {
         "tasks",
         "training",
     },
-    "distributed": {"auditing", "calibrators", "comparison", "files", "metrics"},
+    "distributed": {"auditing", "calibrators", "comparison", "files", "metrics", "policies"},
     "experiments": {
         "adapting",
         "distributed",

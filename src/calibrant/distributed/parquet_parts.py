@@ -17,7 +17,7 @@ from calibrant.extras import require
 from calibrant.files.formats import Paths, expand
 from calibrant.inputs import door
 
-__all__ = ["DamagedError", "FilePart", "Plan", "plan_parts"]
+__all__ = ["DamagedError", "FilePart", "Plan", "Segment", "filesystem", "plan_parts"]
 
 _SCORES = 1 << 23  # Numbers per part, about: 32 MB in float32.
 _THREADS = 16  # Footers read at a time: each waits for the network.
@@ -181,12 +181,13 @@ def _raw(path: str) -> Iterator[Any]:
         with Path(path).open("rb") as file:
             yield file
         return
-    system, name = _filesystem(path)
+    system, name = filesystem(path)
     with system.open(name, "rb") as file:
         yield file
 
 
-def _filesystem(path: str) -> tuple[Any, str]:
+def filesystem(path: str) -> tuple[Any, str]:
+    """Return the file system of an address such as s3://…, and the path in it."""
     fsspec = require("fsspec", "ray", f"Reading {path}")
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(path)
@@ -213,7 +214,7 @@ def _expanded(path: str) -> list[str]:
         nested = sorted(map(str, folder.rglob("*.parquet"))) if folder.is_dir() else []
         visible = [n for n in nested if not _hidden(n[len(path) :])]
         return visible or [str(file) for file in expand(path)]
-    system, name = _filesystem(path)
+    system, name = filesystem(path)
     with door(path, "it cannot be listed"):
         if glob.has_magic(name):
             names = sorted(system.glob(name))

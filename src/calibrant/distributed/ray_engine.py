@@ -123,6 +123,13 @@ class RayDataset:
         """Return the joined results of all blocks."""
         return self.engine.tree(self._references(task), join)
 
+    def with_batches(self, change: Callable[[Any], Any], schema: Any) -> Any:
+        """Return the dataset whose record batches are changed, with the Arrow ``schema``."""
+        options = {"change": change, "empty": schema.empty_table()}
+        return self.dataset.map_batches(
+            _changed, batch_format="pyarrow", batch_size=self.rows, fn_kwargs=options
+        )
+
     def _references(self, task: Task) -> Iterator[Any]:
         mapped = self.dataset.map_batches(
             _of_batch, batch_format="pyarrow", batch_size=self.rows, fn_kwargs={"task": task}
@@ -164,6 +171,13 @@ def _of_batch(table: Any, task: Task) -> dict[str, list[bytes]]:
     if not table.num_rows:
         return {_RESULT: []}
     return {_RESULT: [task(HeldPart(table, _start(table)))]}
+
+
+def _changed(table: Any, change: Callable[[Any], Any], empty: Any) -> Any:
+    """Change the batches of a block."""
+    arrow = require("pyarrow", "files", "Ray Data")
+    changed = [change(batch) for batch in table.combine_chunks().to_batches()]
+    return arrow.concat_tables([empty, *changed])
 
 
 def _start(table: Any) -> int:

@@ -102,6 +102,15 @@ class SparkDataset:
         with spark_errors():
             return _tree(self._results(task), CaughtJoin(join))
 
+    def with_batches(self, change: Callable[[Any], Any], schema: Any) -> Any:
+        """Return the DataFrame whose record batches are changed, with the Arrow ``schema``."""
+        types = require("pyspark.sql.pandas.types", "spark", "A Spark DataFrame")
+        with spark_errors():
+            return self.frame.mapInArrow(
+                lambda batches: (made for b in batches for made in change(b).to_batches()),
+                types.from_arrow_schema(schema),
+            )
+
     def _results(self, task: Task) -> Any:
         caught = Caught(task)
         frame = self.frame.mapInArrow(lambda batches: _of_partition(batches, caught), "r binary")

@@ -75,22 +75,24 @@ class ParquetSource:
     def rewrite(self, target: Path, new: NewScores) -> None:
         """Write one row group per block; the new columns take the places of the old ones."""
         arrow = require("pyarrow", "files", "Writing parquet")
-        kept = [name for name in self.columns if new.keeps(name)]
-        batches = self._batches(new.rows, new.layout, kept)
-        metadata = _rewritten_metadata(self._metadata, new)
-
-        def table(scores: np.ndarray, batch: Any) -> Any:
-            made = _score_columns(arrow, scores, new)
-            columns = {new.renamed.get(n, n): made.get(n, batch.column(n)) for n in kept}
-            return arrow.table(columns).replace_schema_metadata(metadata)
-
+        batches = self._batches(new.rows, new.layout, list(filter(new.keeps, self.columns)))
+        tables = (self.rewritten(*pair, new) for pair in new.mapped(batches))
         try:
-            self.write_tables((table(*pair) for pair in new.mapped(batches)), target)
+            self.write_tables(tables, target)
         except arrow.ArrowException as error:
             cause = str(error).splitlines()[0]
             raise InputError(
                 f"{self.path}: its columns cannot be written again ({cause})."
             ) from None
+
+    def rewritten(self, scores: np.ndarray, batch: Any, new: NewScores) -> Any:
+        """Return the table of a record batch with new scores."""
+        arrow = require("pyarrow", "files", "Writing parquet")
+        made, kept = _score_columns(arrow, scores, new), filter(new.keeps, self.columns)
+        columns = {new.renamed.get(n, n): made.get(n, batch.column(n)) for n in kept}
+        return arrow.table(columns).replace_schema_metadata(
+            _rewritten_metadata(self._metadata, new)
+        )
 
     def _batches(
         self, rows: int, layout: Layout, names: Sequence[str], coded: Sequence[str] = ()

@@ -23,7 +23,7 @@ from calibrant.inputs import first_repeated
 from calibrant.outputs import new_file, new_folder
 from calibrant.predictions import Predictions
 
-__all__ = ["rewrite", "write"]
+__all__ = ["new_scores", "rewrite", "write"]
 
 _ROWS = 1 << 20  # Rows per part of predictions that are given whole.
 _CHUNK = 1 << 20  # Scores that are mapped at once.
@@ -122,17 +122,32 @@ def rewrite(
             f"{target}: the format stays, so the name must end in {ending} as {path} does."
         )
     source = open_source(path)
-    layout = _rewritten_layout(source, columns, kind, groups)
-    new = NewScores(
-        path,
-        layout,
-        _new_names(layout),
-        _WHOLE if whole else rows or max(1, _CHUNK // row_width(source, layout)),
-        lambda block, first: _mapped(path, block, layout, transform, first),
-        progress or (lambda _: None),
-    )
+    rows = _WHOLE if whole else rows
+    new = new_scores(source, transform, columns, kind, groups=groups, rows=rows, progress=progress)
     with new_file(target, overwrite=overwrite) as unfinished:
         source.rewrite(unfinished, new)
+
+
+def new_scores(
+    source: Source,
+    transform: Callable[[Any], Any],
+    columns: Columns = DEFAULT_COLUMNS,
+    kind: FileKind | None = None,
+    *,
+    groups: Sequence[str] = (),
+    rows: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> NewScores:
+    """Return the scores that :func:`rewrite` gives a source, and the names of their columns."""
+    layout = _rewritten_layout(source, columns, kind, groups)
+    return NewScores(
+        source.path,
+        layout,
+        _new_names(layout),
+        rows or max(1, _CHUNK // row_width(source, layout)),
+        lambda block, first: _mapped(source.path, block, layout, transform, first),
+        progress or (lambda _: None),
+    )
 
 
 def _rewritten_layout(

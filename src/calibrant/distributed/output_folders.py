@@ -1,0 +1,131 @@
+"""A folder of files that many workers write: complete or not there, resumable."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from calibrant.distributed.parquet_parts import filesystem
+from calibrant.errors import InputError
+from calibrant.inputs import door
+from calibrant.outputs import check_folder, make_folder
+from calibrant.unfinished import sync_folder, sync_tree
+
+__all__ = ["opened_folder"]
+
+_ABOUT = "_calibrant.json"  # Of an unfinished folder: what is written there.
+_DONE = "_SUCCESS"  # As Spark marks a complete folder.
+
+
+@contextmanager
+def opened_folder(
+    output: str, about: Mapping[str, Any], *, overwrite: bool = False
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yield where workers write, and the names of the files that are there from an earlier try.
+
+    These are those of a try with the same description ``about`` that was interrupted. The folder
+    is complete when the block ends without an error.
+    """
+    description: dict[str, Any] = json.loads(json.dumps(about))
+    opened = _remote if "://" in output else _local
+    with opened(output.rstrip("/"), description, overwrite) as found:
+        yield found
+
+
+@contextmanager
+def _local(
+    output: str, about: Mapping[str, Any], overwrite: bool
+) -> Iterator[tuple[str, frozenset[str]]]:
+    target, place = Path(output), Path(f"{output}.partial")
+    check_folder(target, overwrite)
+    _check_same(place, place / _ABOUT, about, overwrite)
+    make_folder(place)
+    (place / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    try:
+        yield str(place), frozenset(str(file.relative_to(place)) for file in _visible(place))
+    except InputError:  # Bad input is copied from the start when corrected.
+        shutil.rmtree(place)
+        raise
+    _take_place(place, target)
+
+
+def _take_place(place: Path, target: Path) -> None:
+    for hidden in list(place.rglob(".*")):  # Of workers that were lost.
+        hidden.unlink()
+    (place / _DONE).touch()
+    sync_tree(place)
+    if target.exists() and any(target.iterdir()):
+        old = target.with_name(f".{target.name}.old")
+        target.replace(old)
+        place.replace(target)
+        shutil.rmtree(old)
+    else:
+        place.replace(target)
+    (target / _ABOUT).unlink()
+    sync_folder(target.absolute().parent)
+
+
+def _visible(place: Path) -> list[Path]:
+    found = place.rglob("*.parquet")
+    return [file for file in found if not file.name.startswith((".", "_"))]
+
+
+def _check_same(place: Path, file: Path, about: Mapping[str, Any], overwrite: bool) -> None:
+    if not place.exists():
+        return
+    if file.is_file() and _read(file.read_text(encoding="utf-8")) == about:
+        return
+    if not overwrite:
+        raise _other(str(place))
+    shutil.rmtree(place)
+
+
+@contextmanager
+def _remote(
+    output: str, about: Mapping[str, Any], overwrite: bool
+) -> Iterator[tuple[str, frozenset[str]]]:
+    system, folder = filesystem(output)
+    mark = f"{folder}/{_ABOUT}"
+    with door(output, "it cannot be written"):
+        there = [name for name in system.find(folder) if name != folder]
+        same = mark in there and _read(system.cat_file(mark).decode()) == about
+        if there and not same:
+            if not overwrite:
+                raise _other(output)
+            there = _without_ours(system, there)
+        system.makedirs(folder, exist_ok=True)
+        system.pipe_file(mark, json.dumps(about).encode())
+    try:
+        yield output, frozenset(name[len(folder) + 1 :] for name in there)
+    except InputError:
+        _without_ours(system, system.find(folder))
+        raise
+    with door(output, "it cannot be written"):
+        system.pipe_file(f"{folder}/{_DONE}", b"")
+        system.rm_file(mark)
+
+
+def _without_ours(system: Any, names: list[str]) -> list[str]:
+    """Remove the files that an output consists of, and nothing else; return the others."""
+    ours = [name for name in names if name.endswith((".parquet", f"/{_DONE}", f"/{_ABOUT}"))]
+    for name in ours:
+        system.rm_file(name)
+    return [name for name in names if name not in ours]
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _other(place: str) -> InputError:
+    return InputError(
+        f"{place} holds other files, or an unfinished output of another command: name a new "
+        "folder, or pass overwrite=True (--overwrite)."
+    )
