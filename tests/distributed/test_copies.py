@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
+from tests.distributed.test_bad_input import damage
 
 from calibrant.calibrators import Temperature
 from calibrant.distributed import LocalEngine
@@ -118,15 +119,6 @@ def test_remote_folders(folder, calibrator, tmp_path):
     with pytest.raises(InputError, match=r"memory://.*part-000.parquet: not a whole parquet file"):
         apply_to_files(calibrator, f"{place}/in", f"{place}/other")
     memory.rm(place, recursive=True)
-
-
-def damage(path, group):
-    """Damage the values of one row group."""
-    column = parquet.read_metadata(path).row_group(group).column(0)
-    start = column.data_page_offset + column.total_compressed_size // 2
-    content = bytearray(path.read_bytes())
-    content[start : start + 16] = bytes(byte ^ 255 for byte in content[start : start + 16])
-    path.write_bytes(bytes(content))
 
 
 def test_a_damaged_file_is_named_or_left_out(folder, calibrator, tmp_path):

@@ -1,18 +1,24 @@
 """Spark: the same results as here, also when an executor is killed in the middle."""
 
+import json
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
+from tests.distributed.test_audit import assert_same
+from tests.distributed.test_bad_input import damage
 
+import calibrant
+from calibrant.calibrators import Temperature
+from calibrant.cli import main
+from calibrant.distributed import apply, apply_to_files, audit, fit
 from calibrant.distributed.engine import FAN_IN
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.distributed.reading import reader_of
-from calibrant.errors import InputError
+from calibrant.errors import InputError, MissingExtraError
 
 pyspark = pytest.importorskip("pyspark", reason="Spark: pip install 'calibrant[spark]'")
 psutil = pytest.importorskip("psutil")
@@ -55,6 +61,10 @@ SETTINGS = {
     "spark.log.level": "OFF",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
+    # Compiling takes longer than these tests.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.files.openCostInBytes": "1000000000",  # One file per partition.
 }
 
@@ -84,19 +94,6 @@ def kill_executor(marker):
             os._exit(1)
 
 
-@dataclass
-class Deadly:
-    """A task that kills its executor at one part, the first time."""
-
-    number: int
-    marker: str
-
-    def __call__(self, part):
-        if part == self.number:
-            kill_executor(self.marker)
-        return square(part)
-
-
 def deadly(frame, marker):
     """Return the same table, whose last partition kills its executor when it is read first."""
 
@@ -116,28 +113,22 @@ def shards(tmp_path_factory):
     return predictions, write_shards(predictions, tmp_path_factory.mktemp("shards"), [700, 1500])
 
 
-def test_every_part_counts_once(spark, tmp_path):
+def test_every_part_counts_once(spark):
     with using_engine("spark") as engine:
         assert engine.reduce(square, add, []) == b""
         assert list(engine.map(square, [3])) == [b"9"]
         parts = [k for k in range(3 * FAN_IN) if k != 13]
-        expected = sum(k * k for k in parts)
-        task = Deadly(5, str(tmp_path / "killed"))
-        assert int(engine.reduce(task, add, parts)) == expected
-        assert (tmp_path / "killed").exists()
+        assert int(engine.reduce(square, add, parts)) == sum(k * k for k in parts)
         with pytest.raises(InputError, match=r"^thirteen is refused\.$"):
             engine.reduce(square, add, list(range(20)))
 
 
 def test_a_frame_has_the_rows_of_its_files(spark, shards):
-    predictions, folder = shards
-    frame = spark.read.parquet(str(folder)).repartition(3, "site")  # One may be empty.
-    dataset = open_dataset(frame).dataset
-    assert dataset.count() == len(predictions)
-    assert int(dataset.reduce(rows_of, add)) == len(predictions)
+    frame = spark.read.parquet(str(shards[1]))
+    dataset = open_dataset(frame.filter("sentence < 100")).dataset  # Two partitions are empty.
+    assert int(dataset.reduce(rows_of, add)) == 700
     assert reader_of(dataset).layout.kind == "logits"
-    empty = open_dataset(frame.filter("label < 0")).dataset
-    assert empty.reduce(rows_of, add) == b""
+    assert open_dataset(frame.filter("label < 0")).dataset.reduce(rows_of, add) == b""
 
 
 def test_a_damaged_file_of_a_frame_is_named(spark, shards, tmp_path):
@@ -147,3 +138,101 @@ def test_a_damaged_file_of_a_frame_is_named(spark, shards, tmp_path):
     broken.write_bytes(content[:60] + bytes(200) + content[260:])
     with pytest.raises(InputError, match=r"part-001.parquet: Spark cannot read it"):
         open_dataset(spark.read.parquet(str(folder))).dataset.reduce(rows_of, add)
+
+
+def test_audit_and_fit_lose_an_executor(spark, shards, tmp_path):
+    predictions, folder = shards
+    frame = spark.read.parquet(str(folder))
+    undisturbed = audit(frame, bootstrap=50, per="site")
+    found = audit(deadly(frame, tmp_path / "audit"), bootstrap=50, per="site")
+    assert (tmp_path / "audit").exists()
+    assert_same(found, undisturbed)
+    here = calibrant.audit(predictions, bootstrap=50, per="site").to_dict()["measures"]
+    for name, measure in found.to_dict()["measures"].items():
+        assert measure["value"] == pytest.approx(here[name]["value"], rel=1e-9, abs=1e-12), name
+    fitted = fit(deadly(frame, tmp_path / "fit"), "temperature")
+    assert (tmp_path / "fit").exists()
+    in_memory = Temperature().fit(predictions)
+    assert fitted.temperature_ == pytest.approx(in_memory.temperature_, rel=1e-8)
+    table = apply(fitted, frame).select("probabilities", "label", "site").toArrow().to_pydict()
+    expected = fitted.transform(predictions).probabilities()
+    assert sorted(map(max, table["probabilities"])) == pytest.approx(sorted(expected.max(axis=1)))
+    assert sorted(table["site"]) == sorted(predictions.groups["site"].tolist())
+
+
+class DeadlyEngine:
+    """Runs tasks on Spark; the first one that starts kills its executor, after its work."""
+
+    def __init__(self, engine, marker):
+        self.engine, self.marker = engine, str(marker)
+
+    def map(self, task, parts):
+        def work(part, marker=self.marker):
+            result = task(part)
+            kill_executor(marker)
+            return result
+
+        return self.engine.map(work, parts)
+
+
+def test_copies_lose_an_executor(spark, shards, tmp_path):
+    folder = shards[1]
+    calibrator = Temperature().fit(shards[0])
+    apply_to_files(calibrator, str(folder), tmp_path / "here")
+    with using_engine("spark") as engine:
+        deadly_engine = DeadlyEngine(engine, tmp_path / "killed")
+        copied = apply_to_files(calibrator, str(folder), tmp_path / "out", engine=deadly_engine)
+    assert (tmp_path / "killed").exists()
+    assert (copied.rows, copied.files) == (3000, 3)
+    names = sorted(file.name for file in (tmp_path / "here").iterdir())
+    assert names == sorted(file.name for file in (tmp_path / "out").iterdir())
+    for name in names:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+
+
+def test_the_commands(spark, shards, tmp_path, capsys):
+    files, fitted = str(shards[1]), str(tmp_path / "t.json")
+    engine = ["--engine", "spark"]
+    assert main(["fit", files, "--calibrator", "temperature", "-o", fitted, *engine]) == 0
+    assert main(["apply", fitted, files, "-o", str(tmp_path / "out"), *engine]) == 0
+    assert "temperature applied to 3,000 rows of 3 files." in capsys.readouterr().out
+    assert main(["audit", str(tmp_path / "out"), "--bootstrap", "0", "--json", *engine]) == 0
+    found = json.loads(capsys.readouterr().out)["audit"]["measures"]["ece"]["value"]
+    calibrated = Temperature().fit(shards[0]).transform(shards[0])
+    assert found == pytest.approx(calibrant.ece(calibrated), abs=1e-6)
+    few = ["--calibrators", "temperature", "--bootstrap", "0", "--folds", "2"]
+    assert main(["compare", files, str(tmp_path / "out"), *few, *engine]) == 2
+    assert "logits" in capsys.readouterr().err  # The copies hold probabilities.
+    assert main(["compare", files, files, *few, *engine]) == 0
+    assert "temperature" in capsys.readouterr().out
+
+
+def test_bad_input_of_spark_is_one_line(spark, shards, tmp_path, capsys):
+    folder = shutil.copytree(shards[1], tmp_path / "in")
+    damage(folder / "part-001.parquet", 1)
+    command = ["audit", str(folder), "--bootstrap", "0", "--engine", "spark"]
+    assert main(command) == 2
+    assert "part-001.parquet: row group 1 is damaged" in capsys.readouterr().err
+    assert main([*command, "--skip-corrupt"]) == 0
+    assert "1 row groups (400 rows)" in capsys.readouterr().err
+    frame = spark.read.parquet(str(shards[1])).withColumnRenamed("label", "truth").drop("logits")
+    with pytest.raises(InputError, match="logits"):
+        audit(frame)
+
+
+def use(engine):
+    with using_engine(engine):
+        pass
+
+
+def test_a_missing_engine_is_named(monkeypatch):
+    monkeypatch.setattr(pyspark.sql.SparkSession, "getActiveSession", lambda: None)
+    with pytest.raises(InputError, match="No Spark at 'localhost:9'"):
+        use("spark:spark://localhost:9")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(InputError, match="needs Java 17 or later"):
+        use("spark")
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[spark\]'"):
+        use("spark")

@@ -9,13 +9,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.entities import apply_entities
 from calibrant.cli.entity_options import add_entity_options, without_entities
-from calibrant.cli.options import add_file_options, columns_from, files_read
+from calibrant.cli.options import (
+    add_cluster,
+    add_file_options,
+    columns_from,
+    files_read,
+    refuse_skip,
+)
 from calibrant.errors import InputError, printable
 from calibrant.files.standard_input import STANDARD
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
 
 __all__ = ["add_parser", "run"]
 
@@ -47,17 +56,24 @@ def add_parser(commands: Any) -> None:
         "-o",
         "--output",
         metavar="OUT",
-        type=Path,
+        type=lambda given: given if "://" in given else Path(given),
         required=True,
-        help="the file to write; a folder for several files; '-' is standard output",
+        help="the file to write; a folder for several files; '-' is standard output; with --engine "
+        "a folder, also at s3://… or gs://…",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
+    add_cluster(parser)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Write a calibrated copy of each file, or what a policy decides."""
+    refuse_skip(args)
+    if isinstance(args.output, str) and args.engine is None:
+        raise InputError(f"{args.output} needs --engine ray or --engine spark.")
     if args.policy is not None:
+        if args.engine is not None:
+            raise InputError("--policy is not for --engine: it writes one file of decisions.")
         from calibrant.cli.apply_policy import decide
 
         return decide(args)
@@ -72,6 +88,8 @@ def run(args: argparse.Namespace) -> int:
         return apply_entities(args)
     without_entities(args)
     calibrator = load_calibrator(args.calibrator)
+    if args.engine is not None:
+        return _apply_on_cluster(calibrator, args)
     sources = expand(args.files)
     if str(args.output) == STANDARD:
         return _to_standard_output(calibrator, sources, args)
@@ -91,6 +109,32 @@ def run(args: argparse.Namespace) -> int:
             )
     written = printable(str(args.output))
     print(f"{calibrator.name} applied to {progress.done:,} rows.\nWritten: {written}")
+    return 0
+
+
+def _apply_on_cluster(calibrator: Calibrator, args: argparse.Namespace) -> int:
+    """Write calibrated copies of parquet files to a folder, by the workers of an engine."""
+    from calibrant.distributed import apply_to_files
+    from calibrant.distributed.engines import using_engine
+
+    if str(args.output) == STANDARD:
+        raise InputError("--engine writes a folder: name one with -o FOLDER.")
+    with using_engine(args.engine) as engine:
+        copied = apply_to_files(
+            calibrator,
+            args.files,
+            args.output,
+            engine=engine,
+            columns=columns_from(args),
+            kind=args.kind,
+            skip_damaged=args.skip_corrupt,
+            overwrite=args.overwrite,
+        )
+    for message in copied.damaged:
+        print(f"Warning: left out: {printable(message)}", file=sys.stderr)
+    left_out = f" {len(copied.damaged):,} were left out." if copied.damaged else ""
+    print(f"{calibrator.name} applied to {copied.rows:,} rows of {copied.files:,} files.{left_out}")
+    print(f"Written: {printable(str(args.output))}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Audits, fits and comparisons of tables that one machine does not hold: on Ray or on Spark.
+"""Audits, fits and calibrated copies of tables that one machine does not hold: on Ray or Spark.
 
 Names are imported when they are first used: the command line needs only how engines are named.
 """
@@ -9,8 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from calibrant.distributed.applying import apply
     from calibrant.distributed.auditing import audit
     from calibrant.distributed.comparing import compare
+    from calibrant.distributed.copying import apply_to_files
     from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Part, Parts, Rows
     from calibrant.distributed.fitting import fit
 
@@ -21,12 +23,20 @@ __all__ = [
     "Part",
     "Parts",
     "Rows",
+    "apply",
+    "apply_to_files",
     "audit",
     "compare",
     "fit",
 ]
 
-_HOMES = {"audit": "auditing", "compare": "comparing", "fit": "fitting"}
+_HOMES = {
+    "apply": "applying",
+    "apply_to_files": "copying",
+    "audit": "auditing",
+    "compare": "comparing",
+    "fit": "fitting",
+}
 
 
 def __getattr__(name: str) -> Any:
