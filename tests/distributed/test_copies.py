@@ -13,7 +13,7 @@ from calibrant.distributed.copying import apply_to_files
 from calibrant.errors import InputError
 from calibrant.files import rewrite
 
-parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Of Ray itself.
 
 
 @pytest.fixture(scope="module")
