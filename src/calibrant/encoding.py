@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.arrays import as_array, is_tensor, to_numpy
-from calibrant.labels import MISSING_TEXTS, NO_TEXT, decoded, is_missing, is_whole_number
+from calibrant.labels import (
+    MISSING_TEXTS,
+    NO_TEXT,
+    decoded,
+    is_missing,
+    is_whole_number,
+    without_zeros,
+)
 
 __all__ = ["Dictionary", "Encoded", "doubtful_names", "encode", "joined_names"]
 
@@ -132,7 +139,7 @@ def _named(
     table = np.full(len(distinct) + 1, -1)
     for place, value in enumerate(distinct):
         text = _plain_number(value) if isinstance(value, float) else decoded(value)
-        text = text.removesuffix(".0") if is_whole_number(text) else text
+        text = without_zeros(text) if is_whole_number(text) else text
         missing = is_missing(value) or text.strip() in missing_texts
         table[place] = -1 if missing else named.setdefault(text, len(named))
         if missing and not is_missing(value) and text.strip() not in NO_TEXT:

@@ -6,6 +6,7 @@ All become class numbers. A missing label (None, NaN, an empty cell) becomes NaN
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "label_numbers",
     "positive_names",
     "truth_values",
+    "without_zeros",
 ]
 
 _IGNORED = -100
@@ -34,6 +36,8 @@ _MOST_DIGITS = 18  # Of a number of 64 bits.
 # Texts that programs write for a missing value. "none" and "NONE" are names of classes.
 NO_TEXT = ("", "nan", "NaN", "<NA>")
 MISSING_TEXTS = (*NO_TEXT, "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None")
+# As %.18e, the default of numpy.savetxt; 1e5 may be a name.
+_SCIENTIFIC = re.compile(r"-?\d\.\d+e[+-]\d\d+")
 _TRUTH = {"true": 1, "false": 0}
 
 
@@ -163,7 +167,7 @@ class _Names:
             return _TRUTH[plain]
         if not is_whole_number(text):
             return None
-        number = int(text.strip().removesuffix(".0"))
+        number = int(without_zeros(text))
         return None if number != _IGNORED and self.some_are_numbers else number
 
     def complaint(self, text: str, column: str | None) -> str:
@@ -196,8 +200,20 @@ def is_whole_number(text: str) -> bool:
     >>> is_whole_number("3.0"), is_whole_number("3.5"), is_whole_number("9" * 5000)
     (True, False, False)
     """
-    digits = text.strip().removeprefix("-").removesuffix(".0")
+    digits = without_zeros(text).removeprefix("-")
     return digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+
+
+def without_zeros(text: str) -> str:
+    """Return a number without a fraction of zeros, also as ``numpy.savetxt`` writes it.
+
+    >>> without_zeros("3.0"), without_zeros("1.200000e+01"), without_zeros("1e5")
+    ('3', '12', '1e5')
+    """
+    plain = text.strip()
+    if _SCIENTIFIC.fullmatch(plain) and float(plain).is_integer() and abs(float(plain)) < 2**53:
+        return str(int(float(plain)))
+    return plain.removesuffix(".0")
 
 
 def truth_values(column: Any, name: str) -> np.ndarray:

@@ -406,3 +406,11 @@ def test_decimal_numbers_of_databases(tmp_path: Path) -> None:
     whole = pa.array([Decimal(v) for v in LABEL], pa.decimal128(5, 0))
     found = read(parquet(tmp_path / "p.parquet", **columns, label=whole))
     assert (found.scores.tolist(), found.labels.tolist()) == (P, LABEL)
+
+
+def test_labels_that_numpy_wrote_as_text(tmp_path):
+    """numpy.savetxt writes 1 as 1.000000000000000000e+00."""
+    rows = np.array([[0.9, 1], [0.2, 0], [0.4, -100]])
+    np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="y_prob,y_true", comments="")
+    found = read(tmp_path / "a.csv")
+    assert (found.labels.tolist(), found.ignored) == ([1, 0], 1)

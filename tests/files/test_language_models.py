@@ -214,3 +214,32 @@ def test_audit_and_compare_of_every_kind(tmp_path, capsys):
         assert main(["audit", test, "--bootstrap", "0"]) == 0
         assert main(["compare", valid, test, "--bootstrap", "100"]) == 0
         assert "Recommended" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        '{"answer": "B", "confidence": 0.85}',
+        '```json\n{"answer": "B",\n "confidence": "85%"}\n```',
+        "{'answer': 'B', 'confidence': '85%'}",
+        'Sure! {"final_answer": "B", "probability": 0.85}',
+        "**Answer:** B\n**Confidence:** 85%",
+        "The answer is \\boxed{B}. Confidence: 85%",
+        "The answer is B. My confidence is about 85 percent.",
+    ],
+)
+def test_answers_in_the_ways_that_models_write_them(tmp_path, response):
+    """An answer that is not recognised would count as wrong."""
+    path = written(tmp_path / "spoken.jsonl", {"response": response, "label": "B"})
+    found = read(path)
+    assert (found.correct.tolist(), found.confidence.tolist()) == ([True], [0.85])
+    other = read(written(tmp_path / "other.jsonl", {"response": response, "label": "A"}))
+    assert other.names == ("B", "A")
+
+
+def test_an_answer_with_a_full_stop_in_it(tmp_path):
+    response = "Answer: St. Louis. Confidence: 90 %"
+    labels = {"St. Louis": True, "St. Paul": False}
+    for label, right in labels.items():
+        path = written(tmp_path / f"{len(label)}.jsonl", {"response": response, "label": label})
+        assert read(path).correct.tolist() == [right]

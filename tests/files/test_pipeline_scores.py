@@ -134,3 +134,39 @@ def test_without_labels_the_error_says_where_they_may_be(tmp_path):
     path = write_lines(tmp_path / "test_scores.jsonl", outputs(0)[0])
     with pytest.raises(InputError, match=r"test_labels\.txt"):
         calibrant.read(path)
+
+
+@pytest.mark.parametrize("form", ["objects", "lists of one"])
+@pytest.mark.parametrize(
+    ("scores", "labels"),
+    [("test_scores", "test_labels"), ("answers", "answers_labels"), ("answers", "labels")],
+)
+def test_the_top_label_alone(tmp_path, capsys, scores, labels, form):
+    """What a pipeline returns without top_k, with the true labels in a second file."""
+    rows, true = outputs(0)
+    top = [row[0] for row in rows]
+    lines = top if form == "objects" else [[one] for one in top]
+    path = write_lines(tmp_path / f"{scores}.jsonl", lines)
+    (tmp_path / f"{labels}.txt").write_text("\n".join(true) + "\n")
+    claims = calibrant.read(path)
+    assert claims.kind == "top-label"
+    assert claims.confidence.tolist() == [one["score"] for one in top]
+    expected = [one["label"] == y for one, y in zip(top, true, strict=True)]
+    assert claims.correct.tolist() == expected
+    saved, out = str(tmp_path / "map.json"), tmp_path / "honest.jsonl"
+    assert main(["fit", path, "-o", saved]) == 0
+    assert main(["apply", saved, path, "-o", str(out)]) == 0
+    written = [json.loads(line) for line in out.read_text().splitlines()]
+    ones = written if form == "objects" else [one for (one,) in written]
+    assert [one["label"] for one in ones] == [one["label"] for one in top]
+    assert all(one.keys() == {"label", "score"} for one in ones)
+    (tmp_path / f"{labels}.txt").write_text("\n".join(true[:-1]) + "\n")
+    with pytest.raises(InputError, match="more lines than labels"):
+        calibrant.read(path)
+
+
+def test_a_json_file_says_what_to_write(tmp_path, capsys):
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps(outputs(0)[0]))
+    assert main(["audit", str(path)]) == 2
+    assert "each element of the list on its own line" in capsys.readouterr().err

@@ -266,7 +266,8 @@ def _print_fitted(fitted: EntityCalibrator, output: Path) -> None:
         source = f"score by {fitted.of_scores.name}"
     print(
         f"Confidence of entities from {source}, "
-        f"learned from {on['entities']:,} entities of {len(fitted.types_)} types in "
+        f"learned from {on['entities']:,} entities of {len(fitted.types_)} "
+        f"type{'s' * (len(fitted.types_) != 1)} in "
         f"{on['documents']:,} documents ({fitted.match_} matches): NLL {before}"
         f"{on['nll_after']:.4f}\nSaved: {printable(str(output))}"
     )

@@ -80,6 +80,11 @@ def format_of(path: Path) -> Format:
             f"{path} holds words and tags, and no predictions: 'calibrant train' learns from such "
             "a corpus, and 'calibrant evaluate RUN FILE' predicts and audits it."
         )
+    if path.suffix.lower() == ".json":
+        raise InputError(
+            f"{path}: predictions are read from .jsonl files, with one JSON value per line: write "
+            "each element of the list on its own line."
+        )
     raise InputError(
         f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(suffixes())} or "
         ".npy."

@@ -98,7 +98,8 @@ def partner_names(stem: str, words: Sequence[str] = LABEL_NAMES) -> list[str]:
     before, word, after = _parts(stem)
     if word in (*LABEL_NAMES, *WEIGHT_NAMES):
         return []
-    return [f"{before}{name}{after}" for name in words]
+    own = [f"{stem}_{name}" for name in words] if word == stem not in SCORE_NAMES else []
+    return [*own, *(f"{before}{name}{after}" for name in words)]
 
 
 def _parts(stem: str) -> tuple[str, str, str]:

@@ -1,8 +1,9 @@
-"""What a Hugging Face ``pipeline(…, top_k=None)`` returns, in a jsonl file.
+"""What a Hugging Face pipeline that classifies texts or images returns, in a jsonl file.
 
-The scores of a text are a list of ``{"label": …, "score": …}``, the largest first. A line is such a
-list, or an object that has one beside the true label. Labels of lists are in a second file, one on
-each line: ``test_labels.txt`` beside ``test_scores.jsonl``, or ``labels.txt``.
+With ``top_k=None``, the scores of a text are a list of ``{"label": …, "score": …}``, the largest
+first. A line is such a list, or an object that has one beside the true label. Otherwise a line is
+the predicted label and its score alone. True labels of lines without one are in a second file, one
+on each line: ``test_labels.txt`` beside ``test_scores.jsonl``, or ``labels.txt``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from calibrant.files.jsonl import JsonlSource
 from calibrant.files.lines import json_records, numbered_lines, text_file
 from calibrant.files.npy import partner_names
 
-__all__ = ["PipelineSource", "is_pipeline"]
+__all__ = ["PipelineSource", "TopPipelineSource", "is_pipeline", "is_top_pipeline"]
 
-_SCORES = "probabilities"
+_SCORES, _TRUE = "probabilities", "true_label"
 
 
 def is_pipeline(line: Any) -> bool:
@@ -34,6 +35,46 @@ def is_pipeline(line: Any) -> bool:
     return _is_scores(line) or (isinstance(line, Mapping) and _key(line) is not None)
 
 
+def is_top_pipeline(path: Path, line: Any) -> bool:
+    """Return whether a line is one label with its score, and the true labels are beside the file.
+
+    The list of one that a pipeline returns for a single text is such a line in any case.
+    """
+    alone = isinstance(line, list) and len(line) == 1 and _is_top(line[0])
+    return alone or (_is_top(line) and any(place.is_file() for place in _label_places(path)))
+
+
+class TopPipelineSource(JsonlSource):
+    """Predicted labels with their scores; ``apply`` writes them as they were."""
+
+    @property
+    def label_place(self) -> Path | None:
+        """Where the true labels are expected."""
+        return next((place for place in _label_places(self.path) if "labels" in place.name), None)
+
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield line and record of each text, with its true label if there is one."""
+        for line, found, label in _with_labels(self.path):
+            record = found[0] if isinstance(found, list) and len(found) == 1 else found
+            if not _is_top(record):
+                raise InputError(f"{self.path}: expected one label and score at line {line}.")
+            yield line, dict(record) if label is None else {**record, _TRUE: label}
+
+    def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
+        """Read nothing by pyarrow, which does not know the file of labels."""
+        del rows, layout
+        yield from ()
+        return 0
+
+    def rewrite(self, target: Path, new: NewScores) -> None:
+        """Write each line as it was, with the new score."""
+        lines = (found for _, found in json_records(self.path, lists=True))
+        with text_file(target) as file:
+            for found, (record, score) in zip(lines, self.rewritten(new), strict=True):
+                one = {"label": record["label"], "score": score}
+                file.write(json.dumps([one] if isinstance(found, list) else one) + "\n")
+
+
 class PipelineSource(JsonlSource):
     """The scores of a pipeline as probabilities by name; ``apply`` writes them as they were."""
 
@@ -43,25 +84,16 @@ class PipelineSource(JsonlSource):
         _, first = next(json_records(self.path, lists=True))
         if not isinstance(first, list):
             return None
-        return next((place for place in self._places() if "labels" in place.name), None)
+        return next((place for place in _label_places(self.path) if "labels" in place.name), None)
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield line and translated record of each text."""
-        labels = self._labels()
-        number = 0
-        for line, found in json_records(self.path, lists=True):
-            number += 1
+        for line, found, label in _with_labels(self.path):
             if isinstance(found, dict):
                 yield line, self._translated(found, line)
                 continue
             record: dict[str, Any] = {_SCORES: self._by_name(found, line)}
-            if labels:
-                if number > len(labels):
-                    raise InputError(f"{self.path} has more lines than labels, {len(labels):,}.")
-                record["label"] = labels[number - 1]
-            yield line, record
-        if labels and number < len(labels):
-            raise InputError(f"{self.path} has {number:,} lines, and {len(labels):,} labels.")
+            yield line, record if label is None else {**record, "label": label}
 
     def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
         """Read nothing by pyarrow: the file's own columns are not the predictions."""
@@ -97,16 +129,33 @@ class PipelineSource(JsonlSource):
             raise InputError(f"{self.path}: a label has two scores at line {line}.")
         return {name: found[name] for name in sorted(found)}
 
-    def _labels(self) -> list[str]:
-        """Return the labels of the file beside this one; empty if there is none."""
-        found = next((place for place in self._places() if place.is_file()), None)
-        if found is None:
-            return []
-        return [line.strip() for _, line in numbered_lines(found) if line.strip()]
 
-    def _places(self) -> list[Path]:
-        stem = self.path.name.removesuffix(".gz").removesuffix(".jsonl")
-        return [self.path.with_name(f"{name}.txt") for name in partner_names(stem)]
+def _with_labels(path: Path) -> Iterator[tuple[int, Any, str | None]]:
+    """Yield number, value and label of each line; None where no file of labels is beside it."""
+    place = next((place for place in _label_places(path) if place.is_file()), None)
+    labels = [] if place is None else _labels(place)
+    number = 0
+    for number, (line, found) in enumerate(json_records(path, lists=True), start=1):
+        if labels and number > len(labels):
+            raise InputError(f"{path} has more lines than labels, {len(labels):,}.")
+        yield line, found, labels[number - 1] if labels else None
+    if labels and number < len(labels):
+        raise InputError(f"{path} has {number:,} lines, and {len(labels):,} labels.")
+
+
+def _labels(place: Path) -> list[str]:
+    return [line.strip() for _, line in numbered_lines(place) if line.strip()]
+
+
+def _label_places(path: Path) -> list[Path]:
+    stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    return [path.with_name(f"{name}.txt") for name in partner_names(stem)]
+
+
+def _is_top(value: Any) -> bool:
+    """Return whether a value is one label with its score."""
+    named = isinstance(value, dict) and value.keys() == {"label", "score"}
+    return named and isinstance(value["label"], str)
 
 
 def _key(record: Mapping[str, Any]) -> str | None:
@@ -115,9 +164,4 @@ def _key(record: Mapping[str, Any]) -> str | None:
 
 
 def _is_scores(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) > 1
-        and all(isinstance(one, dict) and one.keys() == {"label", "score"} for one in value)
-        and all(isinstance(one["label"], str) for one in value)
-    )
+    return isinstance(value, list) and len(value) > 1 and all(_is_top(one) for one in value)

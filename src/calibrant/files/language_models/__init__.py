@@ -21,7 +21,12 @@ from calibrant.files.language_models.harness import RIGHT_CHOICES, is_harness, t
 from calibrant.files.language_models.translated import Numbered, Translated
 from calibrant.files.language_models.verbalised import is_verbalised, translate_verbalised
 from calibrant.files.lines import json_records
-from calibrant.files.pipeline_scores import PipelineSource, is_pipeline
+from calibrant.files.pipeline_scores import (
+    PipelineSource,
+    TopPipelineSource,
+    is_pipeline,
+    is_top_pipeline,
+)
 
 __all__ = ["LanguageModelSource", "open_jsonl"]
 
@@ -37,6 +42,8 @@ def open_jsonl(path: Path) -> JsonlSource:
     _, first = next(json_records(path, lists=True), (0, {}))
     if is_pipeline(first):
         return PipelineSource(path)
+    if is_top_pipeline(path, first):
+        return TopPipelineSource(path)
     for recognises, translate in _KINDS:
         if isinstance(first, dict) and recognises(first):
             return LanguageModelSource(path, translate)

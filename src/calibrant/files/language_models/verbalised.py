@@ -21,9 +21,14 @@ __all__ = ["is_verbalised", "translate_verbalised"]
 _TEXT = ("response", "output", "completion", "generation", "text")
 _CONFIDENCE = re.compile(
     r"\b(?:confidence|probability|certainty)\b[^0-9\n]{0,30}?"
-    r"(\d+(?:\.\d+)?|\.\d+)\s*(%|/\s*\d+|out of \d+)?",
+    r"(\d+(?:\.\d+)?|\.\d+)\s*(%|percent\b|/\s*\d+|out of \d+)?",
     re.IGNORECASE,
 )
+# Of JSON, or of what looks like it: {"answer": "B", "confidence": 0.8}
+_KEYED_ANSWER = re.compile(
+    r"""["'](?:final[ _]?)?answer["']\s*:\s*(?:"([^"\n]*)"|'([^'\n]*)'|([\w.+-]+))""", re.IGNORECASE
+)
+_BOXED = re.compile(r"\\boxed\{([^{}\n]*)\}")
 _ANSWER = re.compile(
     r"\b(?:final answer|answer)\b\s*(?:is|:|=)*\s*\(?\s*([^\n.,;)]+)", re.IGNORECASE
 )
@@ -69,17 +74,36 @@ def _spoken(
     spoken = f"confidence {confidence}" if confidence is not None else text
     answer = record.get("predicted", record.get("prediction"))
     if answer is None:
-        stated = list(_ANSWER.finditer(text))
-        answer = stated[-1].group(1) if stated else text.strip().split("\n")[0]
+        answer = _stated(_BOXED.sub(r"\1", text), label)
     number = list(_CONFIDENCE.finditer(spoken))
     if not number:
         return _same(str(answer), label), None, False, label
-    value, unit = float(number[-1].group(1)), number[-1].group(2) or ""
-    if unit == "%":
+    value, unit = float(number[-1].group(1)), (number[-1].group(2) or "").lower()
+    if unit in ("%", "percent"):
         return _same(str(answer), label), value / 100, False, label
     if unit:
         return _same(str(answer), label), value / float(re.sub(r"\D", "", unit) or 1), False, label
     return _same(str(answer), label), value, True, label
+
+
+def _stated(text: str, label: str) -> str:
+    """Return the last answer that a text states, or its first line.
+
+    An answer ends at a full stop, unless the ``label`` goes on.
+
+    >>> _stated('{"answer": "B", "confidence": 0.8}', "B"), _stated("The answer is B. Sure.", "A")
+    ('B', 'B')
+    >>> _stated("Answer: St. Louis. Confidence: 90 %", "St. Louis")
+    'St. Louis'
+    """
+    if keyed := list(_KEYED_ANSWER.finditer(text)):
+        return next(group for group in keyed[-1].groups() if group is not None)
+    stated = list(_ANSWER.finditer(text))
+    if not stated:
+        return text.strip().split("\n")[0]
+    longer = text[stated[-1].start(1) :][: len(label)]
+    goes_on = len(label) > len(stated[-1].group(1))
+    return label if goes_on and longer.casefold() == label.casefold() else stated[-1].group(1)
 
 
 def _same(answer: str, label: str) -> str:
