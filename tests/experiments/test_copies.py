@@ -65,6 +65,7 @@ def test_which_copies_there_are() -> None:
         ({"copies": ["typos-9"]}, "strength of a corruption is 1, 2, 3, 4 or 5"),
         ({"copies": ["auto", "ocr-1"]}, "'auto'"),
         ({"task": "segmentation", "copies": ["jpeg-3"]}, "makes no corrupted copies"),
+        ({"copies": ["none"], "calibrator": "shift-aware"}, "learns from corrupted copies"),
     ],
 )
 def test_bad_names_fail_before_training(settings: dict[str, object], message: str) -> None:

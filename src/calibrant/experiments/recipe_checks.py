@@ -136,6 +136,11 @@ def _check_task(recipe: Recipe) -> None:
 def _check_copies(recipe: Recipe) -> None:
     """Check that the task can make the copies that the recipe names."""
     task = task_of(recipe.task)
+    chosen = recipe.calibrator
+    if recipe.copies == ("none",) and chosen != AUTO and calibrator_class(chosen).needs_copies:
+        raise InputError(
+            f"The calibrator '{chosen}' learns from corrupted copies: leave out copies 'none'."
+        )
     for name in recipe.copies:
         if len(recipe.copies) == 1 and name in (AUTO, "none"):
             continue
