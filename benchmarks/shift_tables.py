@@ -37,11 +37,20 @@ Record = Mapping[str, Any]
 
 
 def records() -> list[Record]:
-    """Return the records of both studies without kinds that change nothing."""
+    """Return the records without kinds that change nothing, and models tested in every setting."""
     names = ("shift-study", "estimation-under-shift")
     lines = [x for n in names for x in (RESULTS / f"{n}.jsonl").read_text().splitlines()]
-    found = map(json.loads, lines)
-    return [r for r in found if r["test"].rpartition("-")[0] not in SAME]
+    found = [json.loads(line) for line in lines]
+    whole = {model(r) for r in found if r["setting"] == "shift-aware"}
+    return [
+        r for r in found
+        if r["test"].rpartition("-")[0] not in SAME and (r["seed"] is None or model(r) in whole)
+    ]  # fmt: skip
+
+
+def model(record: Record) -> tuple[Any, ...]:
+    """Return which model a record is of."""
+    return record["data"], record["model"], record["seed"]
 
 
 RECORDS = records()
