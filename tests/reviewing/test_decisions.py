@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,27 @@ def test_processes_lose_nothing_of_each_other(tmp_path):
     assert Decisions(path).counts == {"1": 4 * count}
     names = [json.loads(line)["reviewer"] for line in path.read_text().split("\n")[1:-1]]
     assert {name: names.count(name) for name in names} == dict.fromkeys("0123", count)
+
+
+def test_threads_share_one_object(tmp_path):
+    decisions = Decisions(tmp_path / "d", DOCUMENTS)
+    failures = []
+
+    def work(name):
+        try:
+            for number in range(60):
+                decide(decisions, name, number)
+                decisions.refresh()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(str(n),)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert failures == []
+    assert Decisions(tmp_path / "d").counts == dict.fromkeys("1234", 60)
 
 
 @pytest.mark.parametrize("cut", [1, 10, 40])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,11 +27,17 @@ class Journal:
         self.path, self._head = path, head
         self._read_to, self._lines = 0, 0
         self._last = b""  # The line that ends where reading stopped.
-        self._file = -1
+        self._file, self._threads = -1, threading.Lock()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Open the file and keep other processes out."""
+        """Open the file and keep other threads and processes out."""
+        with self._threads, self._opened(), _lock(self._file):
+            self._check_same()
+            yield
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
         try:
             flags = os.O_RDONLY if self._head is None else os.O_RDWR | os.O_CREAT | os.O_APPEND
             self._file = os.open(self.path, flags | getattr(os, "O_BINARY", 0), 0o666)
@@ -38,9 +45,7 @@ class Journal:
             doing = "read" if self._head is None else "written"
             raise InputError(f"{self.path} cannot be {doing}: {error.strerror}.") from None
         try:
-            with _lock(self._file):
-                self._check_same()
-                yield
+            yield
         finally:
             os.close(self._file)
 
