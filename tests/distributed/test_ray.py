@@ -11,7 +11,7 @@ from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import OPTIONS, TAGS, assert_same
 from tests.distributed.test_bad_input import damage
 from tests.distributed.test_compare import halves
-from tests.distributed.test_engine import add, rows_of, square
+from tests.distributed.test_engine import add, square
 
 import calibrant
 from calibrant.cli import main
@@ -65,7 +65,7 @@ def test_datasets_of_ray_give_the_same(tmp_path):
     assert_same(audit(str(folder), engine=RayEngine(), **OPTIONS), expected)
     data, names = ray.data.read_parquet(str(folder)), Columns(label_names=TAGS)
     found = audit(data, columns=names, **OPTIONS)  # Ray drops the metadata of the schema.
-    assert found.provenance["n"] == sum(map(int, open_dataset(data).dataset.map(rows_of)))
+    assert found.provenance["n"] == 6000
     assert found["ece"].value == pytest.approx(expected["ece"].value, rel=1e-12)
     assert found["entity_f1"].value == expected["entity_f1"].value
     np.testing.assert_array_equal(found.state.top_count, expected.state.top_count)

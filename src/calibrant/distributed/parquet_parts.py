@@ -17,9 +17,18 @@ from calibrant.extras import require
 from calibrant.files.formats import Paths, expand
 from calibrant.inputs import door
 
-__all__ = ["DamagedError", "FilePart", "Plan", "Segment", "filesystem", "plan_parts"]
+__all__ = [
+    "SCORES",
+    "DamagedError",
+    "FilePart",
+    "Plan",
+    "Segment",
+    "filesystem",
+    "plan_parts",
+    "row_width",
+]
 
-_SCORES = 1 << 23  # Numbers per part, about: 32 MB in float32.
+SCORES = 1 << 23  # Numbers per part, about: 32 MB in float32.
 _THREADS = 16  # Footers read at a time: each waits for the network.
 _DAMAGE = "not a whole parquet file; it may be truncated"
 
@@ -91,7 +100,7 @@ class Plan:
     damaged: tuple[str, ...] = ()
 
 
-def plan_parts(paths: Paths, *, scores: int = _SCORES, skip_damaged: bool = False) -> Plan:
+def plan_parts(paths: Paths, *, scores: int = SCORES, skip_damaged: bool = False) -> Plan:
     """Read the footers of all files and cut their row groups into parts of similar size."""
     require("pyarrow.parquet", "files", "Reading parquet")
     names = _listed(paths)
@@ -101,7 +110,7 @@ def plan_parts(paths: Paths, *, scores: int = _SCORES, skip_damaged: bool = Fals
     whole = [(n, *f) for n, f in zip(names, footers, strict=True) if isinstance(f, tuple)]
     if not whole:
         raise InputError(f"No parquet file of {len(names)} can be read: {damaged[0]}")
-    size = max(1, scores // _width(whole[0][1]))
+    size = max(1, scores // row_width(whole[0][1]))
     parts = tuple(_cut(((name, rows) for name, _, rows in whole), size, skip_damaged))
     total = sum(sum(rows) for _, _, rows in whole)
     found, schemas = tuple(w[0] for w in whole), tuple(w[1] for w in whole)
@@ -131,7 +140,7 @@ def _cut(
         yield FilePart(tuple(segments), start, skip_damaged)
 
 
-def _width(schema: Any) -> int:
+def row_width(schema: Any) -> int:
     """Return about how many numbers a row has."""
     types = require("pyarrow.types", "files", "Reading parquet")
     lists = [f.type for f in schema if types.is_list(f.type) or types.is_large_list(f.type)]

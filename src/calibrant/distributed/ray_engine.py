@@ -11,10 +11,12 @@ import numpy as np
 
 from calibrant.auditing.collect import MOST_ROWS
 from calibrant.distributed.engine import FAN_IN, Join, Rows, Task
+from calibrant.distributed.parquet_parts import SCORES, row_width
 from calibrant.distributed.ray_cluster import task_error
 from calibrant.errors import CalibrantError
 from calibrant.extras import require
 from calibrant.metrics.blocks import hash_values
+from calibrant.progress import Progress
 
 __all__ = ["RayDataset", "RayEngine"]
 
@@ -64,13 +66,15 @@ class RayEngine:
         run = self._remote(task).options(scheduling_strategy="SPREAD")
         left, running = deque(parts), list[Any]()
         most = _WAITING * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
-        while left or running:
-            while left and len(running) < most:
-                running.append(run.remote(left.popleft()))
-            done, running = self.ray.wait(running)
-            for result in done:
-                self._check(result)
-                yield result
+        with Progress(len(parts), "parts") as progress:
+            while left or running:
+                while left and len(running) < most:
+                    running.append(run.remote(left.popleft()))
+                done, running = self.ray.wait(running)
+                for result in done:
+                    self._check(result)
+                    yield result
+                    progress.advance()
 
     def _check(self, result: Any) -> None:
         """Raise the error of a task at once, without fetching what a good one returned."""
@@ -97,9 +101,8 @@ class RayEngine:
 class RayDataset:
     """A ``ray.data.Dataset``, read block by block where its blocks are."""
 
-    def __init__(self, dataset: Any, *, rows: int | None = None) -> None:
-        self.dataset, self.rows = dataset, rows
-        self.engine = RayEngine()
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.engine = dataset, RayEngine()
 
     def schema(self) -> Any:
         """Return the Arrow schema."""
@@ -131,8 +134,10 @@ class RayDataset:
         )
 
     def _references(self, task: Task) -> Iterator[Any]:
+        # Small blocks share a task: its result is several megabytes for few rows as for many.
+        rows = max(1, SCORES // row_width(self.schema()))
         mapped = self.dataset.map_batches(
-            _of_batch, batch_format="pyarrow", batch_size=self.rows, fn_kwargs={"task": task}
+            _of_batch, batch_format="pyarrow", batch_size=rows, fn_kwargs={"task": task}
         )
         for bundle in mapped.iter_internal_ref_bundles():
             yield from bundle.block_refs
