@@ -37,6 +37,11 @@ def top_labels(p):
     return Claims.from_top_label(names[predicted], confidence, names[p.labels], groups=p.groups)
 
 
+def pixels(p):
+    groups = {"image": np.arange(len(p)) // 130, "border": np.arange(len(p)) % 3 == 0}
+    return Predictions.from_logits(p.scores, p.labels, groups={**groups, "site": p.groups["site"]})
+
+
 CASES = {
     "rows": random_predictions,
     "binary": lambda: random_predictions(classes=2),
@@ -45,6 +50,7 @@ CASES = {
     "tags": lambda: random_predictions(classes=5, sentences=7, names=TAGS),
     "long sentences": lambda: random_predictions(classes=5, sentences=2500, names=TAGS),
     "weights": lambda: weighted(random_predictions()),
+    "pixels": lambda: pixels(random_predictions(3000)),
     "top labels": lambda: top_labels(random_predictions()),
 }
 
@@ -55,7 +61,7 @@ def assert_same(found, expected, tolerance=1e-9):
     for key in ("verdict", "warnings"):
         assert mine[key] == theirs[key], key
     assert sorted(mine["label_names"]) == sorted(theirs["label_names"])
-    for key in ("classes", "findings", "at_risk", "per", "entities", "positive", "top"):
+    for key in ("classes", "findings", "at_risk", "per", "entities", "pixels", "positive", "top"):
         loose = tolerance if key == "entities" else 1e-9
         assert_close(mine[key], theirs[key], key, loose)
     assert theirs["measures"].keys() - mine["measures"].keys() <= {"adaptive_classwise_ece"}
@@ -138,6 +144,22 @@ def test_ignored_rows_are_counted_once(tmp_path):
     assert found.provenance["ignored"] == 2101
     assert found["ece"].value == pytest.approx(expected["ece"].value, rel=1e-12)
     assert [m.row for m in found.mistakes] == [m.row for m in expected.mistakes]
+
+
+def test_many_labels_of_a_row_are_one_group(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    random = np.random.default_rng(0)
+    p = random.random((3000, 4))
+    columns = {"probabilities": p, "label": (random.random(p.shape) < p**1.5).astype(np.int64)}
+    lists = {n: pa.FixedSizeListArray.from_arrays(c.ravel(), 4) for n, c in columns.items()}
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(lists), path, row_group_size=700)
+    expected = calibrant.audit(calibrant.read(path, kind="multi-label"), bootstrap=100)
+    opened = _opened_with(3000)(str(path), None)
+    found = audit(opened.dataset, kind="multi-label", bootstrap=100)
+    assert_same(found, expected)
 
 
 def test_a_calibrator_is_applied_on_the_workers(tmp_path):
