@@ -2,7 +2,6 @@
 
 import shutil
 
-import numpy as np
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_bad_input import damage
@@ -12,8 +11,6 @@ from calibrant.distributed import LocalEngine
 from calibrant.distributed.copying import apply_to_files
 from calibrant.errors import InputError
 from calibrant.files import rewrite
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:ray")  # Of Ray itself.
 
 
 @pytest.fixture(scope="module")
@@ -153,24 +150,3 @@ def copy_of(folder):
     other = folder.parent / "other"
     other.mkdir()
     return shutil.copy(folder / "part-000.parquet", other)
-
-
-def test_a_dataset_of_ray_is_calibrated_where_it_is(folder, calibrator, ray_cluster):
-    from calibrant.distributed.applying import apply
-
-    data = pytest.importorskip("ray.data")
-    p = random_predictions(900)
-    found = apply(calibrator, data.read_parquet(str(folder / "part-000.parquet")))
-    table = read_table(found)
-    np.testing.assert_allclose(
-        np.array(table["probabilities"]), calibrator.transform(p[:300]).probabilities(), atol=1e-7
-    )
-    assert table["site"] == p.groups["site"][:300].tolist()
-    with pytest.raises(InputError, match="apply_to_files"):
-        apply(calibrator, str(folder))
-
-
-def read_table(dataset):
-    import pyarrow
-
-    return pyarrow.concat_tables(dataset.iter_batches(batch_format="pyarrow")).to_pydict()

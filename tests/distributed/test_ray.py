@@ -1,9 +1,12 @@
 """Ray: tasks, Ray Data and the commands give the same, also if a node is killed meanwhile."""
 
 import json
+import os
+import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +17,9 @@ from tests.distributed.test_compare import halves
 from tests.distributed.test_engine import add, square
 
 import calibrant
+from calibrant.calibrators import Temperature
 from calibrant.cli import main
-from calibrant.distributed import audit, fit, parquet_parts
+from calibrant.distributed import apply, apply_to_files, audit, fit, parquet_parts
 from calibrant.distributed.engine import FAN_IN, Parts
 from calibrant.distributed.engines import Opened, open_dataset
 from calibrant.distributed.ray_engine import RayEngine
@@ -23,7 +27,10 @@ from calibrant.errors import InputError
 from calibrant.files import Columns
 
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # Of Ray: deprecations, and nodes that died.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # Of Ray: deprecations, and nodes that died.
+    pytest.mark.xdist_group("ray"),  # One cluster at a time.
+]
 MODULES = (__name__, "tests.distributed.test_engine", "tests.distributed.shards")
 
 
@@ -187,3 +194,61 @@ def test_a_fit_survives_a_lost_node(cluster, folder, slow):
     expected = fit(str(folder), "platt")
     np.testing.assert_allclose(found.slope_, expected.slope_, rtol=1e-9)
     assert found.fitted_on_["n"] == 2400
+
+
+def test_a_dataset_is_calibrated_where_it_is(tmp_path):
+    import pyarrow
+    import ray.data
+
+    p = random_predictions(900)
+    p = replace(p, groups={**p.groups, "number": np.arange(900)})  # Blocks have no order.
+    folder = write_shards(p, tmp_path / "shards", [500])
+    calibrator = Temperature().fit(p)
+    found = apply(calibrator, ray.data.read_parquet(str(folder)))
+    table = pyarrow.concat_tables(found.iter_batches(batch_format="pyarrow")).sort_by("number")
+    expected = calibrator.transform(p).probabilities()
+    np.testing.assert_allclose(np.array(table["probabilities"].to_pylist()), expected, atol=1e-7)
+    assert table["site"].to_pylist() == p.groups["site"].tolist()
+    with pytest.raises(InputError, match="apply_to_files"):
+        apply(calibrator, str(folder))
+
+
+class Deadly:
+    """Runs tasks on Ray; the first that ends kills its worker before it can say so."""
+
+    def __init__(self, marker):
+        self.marker = marker
+
+    def map(self, task, parts):
+        def work(part, marker=self.marker):
+            result = task(part)
+            if not marker.exists():
+                marker.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return RayEngine().map(work, parts)
+
+
+def test_copies_lose_a_worker(tmp_path, capsys):
+    p = random_predictions(900)
+    folder = write_shards(p, tmp_path / "shards", [300, 500])
+    calibrator = Temperature().fit(p)
+    copied = apply_to_files(
+        calibrator, str(folder), tmp_path / "out", engine=Deadly(tmp_path / "k")
+    )
+    assert (tmp_path / "k").exists()
+    assert (copied.rows, copied.files) == (900, 3)
+    calibrator.save(tmp_path / "t.json")
+    command = ["apply", str(tmp_path / "t.json"), str(folder), "-o"]
+    assert main([*command, str(tmp_path / "here")]) == 0
+    assert main([*command, str(tmp_path / "ray"), "--engine", "ray:auto"]) == 0
+    assert "temperature applied to 900 rows of 3 files." in capsys.readouterr().out
+    for name in ("part-000.parquet", "part-001.parquet", "part-002.parquet"):
+        expected = (tmp_path / "here" / name).read_bytes()
+        assert (tmp_path / "out" / name).read_bytes() == expected
+        assert (tmp_path / "ray" / name).read_bytes() == expected
+    assert main([*command, "s3://bucket/out"]) == 2
+    assert "s3://bucket/out needs --engine" in capsys.readouterr().err
+    assert main([*command, "-", "--engine", "ray:auto"]) == 2
+    assert "--engine writes a folder" in capsys.readouterr().err
