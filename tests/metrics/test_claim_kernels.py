@@ -7,7 +7,14 @@ import pytest
 
 from calibrant import Claims, audit
 from calibrant.auditing.groups import LabelSums
-from calibrant.metrics import Bins, CalibrationState, ConfidenceSketch, accumulate, assign_blocks
+from calibrant.metrics import (
+    Bins,
+    CalibrationState,
+    ConfidenceSketch,
+    accumulate,
+    assign_blocks,
+    kernel_dispatch,
+)
 from calibrant.metrics.confidences import confidences
 
 pytest.importorskip("numba")
@@ -112,3 +119,14 @@ def test_an_audit_is_the_same(monkeypatch, rows):
     assert [m[0] for m in reference] == [m[0] for m in ours]
     for (_, *one), (_, *other) in zip(ours, reference, strict=True):
         assert one == pytest.approx(other, rel=1e-10, abs=1e-12, nan_ok=True)
+
+
+def test_a_second_pass_over_the_same_rows_does_not_load_the_kernels(monkeypatch):
+    """Loading numba takes longer than an audit of a million rows by NumPy."""
+    monkeypatch.setenv("CALIBRANT_KERNELS", "auto")
+    monkeypatch.setattr(kernel_dispatch, "_seen", 0)
+    rows = kernel_dispatch._WORTH_LOADING
+    assert kernel_dispatch.claim_kernels(rows, again=True) is None
+    assert kernel_dispatch._seen == 0
+    assert kernel_dispatch.claim_kernels(rows) is not None
+    assert kernel_dispatch.claim_kernels(rows, again=True) is not None

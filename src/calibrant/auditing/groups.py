@@ -152,7 +152,7 @@ class LabelSums:
         place = self._places(claims.names)
         block = block if self.blocked else np.zeros_like(block)
         w, self.weighted = claims.weights, claims.weighted
-        if w is None and (module := claim_kernels(len(claims))) is not None:
+        if w is None and (module := claim_kernels(len(claims), again=True)) is not None:
             truth = np.empty(0) if claims.truth is None else claims.truth
             codes = (plain(column, np.int64) for column in (claims.about, truth, place, block))
             given = (plain(claims.confidence), plain(claims.correct, np.bool_))

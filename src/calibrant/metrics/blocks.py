@@ -48,7 +48,7 @@ def assign_blocks(
     by = dependent_group(predictions, by)
     if by is None:
         # Cycling through blocks would put the copies of a periodic file into the same blocks.
-        if (module := claim_kernels(len(predictions))) is not None:
+        if (module := claim_kernels(len(predictions), again=True)) is not None:
             block = np.empty(len(predictions), np.int64)
             module.place_rows(start, blocks, block)
             return block

@@ -73,8 +73,14 @@ def kernels_for(predictions: Predictions) -> ModuleType | None:
     return kernels(len(predictions) * predictions.classes)
 
 
-def claim_kernels(rows: int) -> ModuleType | None:
-    """Return the compiled passes over claims if they pay off for that many rows, else None."""
+def claim_kernels(rows: int, *, again: bool = False) -> ModuleType | None:
+    """Return the compiled passes over claims if they pay off for that many rows, else None.
+
+    A second pass over the same rows (``again``) uses kernels that are loaded, and loads none.
+    """
+    forced = os.environ.get("CALIBRANT_KERNELS") == "numba"
+    if again and not forced and _seen < _WORTH_LOADING:
+        return None
     if kernels(_PER_CLAIM * rows) is None:
         return None
     return import_module("calibrant.metrics.kernels.claims")

@@ -83,7 +83,7 @@ class ConfidenceSketch:
         if not 0 <= part.confidence.min() <= part.confidence.max() <= 1:
             raise InputError("ConfidenceSketch expects confidences from 0 to 1.")
         place, w = bin_numbers(part.confidence), part.weights
-        if w is None and (module := claim_kernels(len(part))) is not None:
+        if w is None and (module := claim_kernels(len(part), again=True)) is not None:
             columns = (plain(part.confidence, np.float64), plain(part.correct, np.bool_))
             where = plain(place, np.int64)
             module.add_sketch(where, *columns, self.count, self.correct, self.confidence)

@@ -89,7 +89,7 @@ def _spoken(
 def _stated(text: str, label: str) -> str:
     """Return the last answer that a text states, or its first line.
 
-    An answer ends at a full stop, unless the ``label`` goes on.
+    An answer ends at a full stop, except where the ``label`` has one too.
 
     >>> _stated('{"answer": "B", "confidence": 0.8}', "B"), _stated("The answer is B. Sure.", "A")
     ('B', 'B')
