@@ -241,3 +241,23 @@ def test_the_keyboard_reaches_everything(browser, address):
         )
         assert outline == "solid", ringed
     assert found == ["file", "predict", "slider"]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_words_stand_out_from_their_ground(browser, address, dark):
+    """WCAG asks for a contrast of at least 4.5 between a text and what is behind it."""
+    browser.open(address, dark=dark)
+    predict(browser, "Bob met Alexandra and Charles and Johnny")
+    found = browser.run(
+        "const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => {"
+        "v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 });"
+        "return 0.2126 * r + 0.7152 * g + 0.0722 * b };"
+        "const ground = (e) => { const c = getComputedStyle(e).backgroundColor;"
+        "return c !== 'rgba(0, 0, 0, 0)' || !e.parentElement ? c : ground(e.parentElement) };"
+        "return [...document.querySelectorAll('p, mark, .shade, button, .button, td, th, label')]"
+        ".filter((e) => e.offsetParent && e.textContent.trim()).map((e) => {"
+        "const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort();"
+        "return [e.textContent.slice(0, 20), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)] })"
+    )
+    assert len(found) > 10
+    assert [one for one in found if one[1] < 4.5] == []
