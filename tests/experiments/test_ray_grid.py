@@ -13,7 +13,7 @@ from calibrant.experiments import ray_grid
 from calibrant.experiments.lean_engine import run_cell
 from calibrant.experiments.outcome import record_of
 from calibrant.experiments.recipe_file import expand_grid, read_recipes
-from calibrant.experiments.record import read_records
+from calibrant.experiments.record import read_record, read_records
 from calibrant.json_values import json_values
 
 pytest.importorskip("transformers")
@@ -43,6 +43,7 @@ def wait_for(condition, driver):
     return found
 
 
+@pytest.mark.xdist_group("ray")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.usefixtures("one_thread")  # As the workers have.
 def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys):
@@ -80,6 +81,52 @@ def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys
         assert json_values(numbers[outcome.recipe.key]) == json_values(expected)
     assert main(arguments) == 0
     assert "6 recipes, 6 of them done" in capsys.readouterr().out
+
+
+@pytest.fixture
+def two_nodes():
+    """A cluster on this machine, with two nodes that run tasks."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    from ray.cluster_utils import Cluster
+
+    quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    for _ in range(2):
+        cluster.add_node(num_cpus=1)
+    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+@pytest.mark.xdist_group("ray")  # One cluster at a time.
+@pytest.mark.usefixtures("one_thread")
+def test_a_node_is_killed_and_every_record_comes_once(corpus, tmp_path, two_nodes, monkeypatch):
+    recipes = expand_grid({**SETTINGS, "data": str(corpus)}, [{"seed": [0, 1, 2, 3]}])
+    submit, node_of = ray_grid._submit, {}
+
+    def noted(ray, node, unit, *others):
+        node_of.setdefault(unit[0][0].key, node["NodeID"])
+        return submit(ray, node, unit, *others)
+
+    monkeypatch.setattr(ray_grid, "_submit", noted)
+    records = ray_grid.run_on_ray(recipes, tmp_path / "runs", "auto", device="cpu")
+    written = [next(records)]
+    # In the middle: the other task runs on the node that is lost.
+    (working,) = [key for key in node_of if key != read_record(written[0]).recipe.key]
+    nodes = two_nodes.list_all_nodes()
+    lost = next(node for node in nodes if node.node_id == node_of[working])
+    two_nodes.remove_node(lost, allow_graceful=False)
+    written += records
+    keys = [read_record(path).recipe.key for path in written]
+    assert sorted(keys) == sorted(recipe.key for recipe in recipes)
+    numbers = {record.recipe.key: record for record in read_records(tmp_path / "runs")}
+    assert sorted(numbers) == sorted(keys)
+    recipe = numbers[working].recipe
+    (outcome,) = filter(None, run_cell([recipe], None, "cpu"))
+    expected = record_of(outcome, {}).results
+    assert json_values(numbers[working].results) == json_values(expected)
 
 
 def test_a_task_is_one_seed_of_the_cells_that_are_stacked():
