@@ -15,11 +15,11 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TypeVar
 
-__all__ = ["compiled", "in_order"]
+__all__ = ["WORTH_LOADING", "compiled", "in_order"]
 
 Result = TypeVar("Result")
 
-_WORTH_LOADING = 1 << 23  # Scores that NumPy sweeps in the time that loading numba takes.
+WORTH_LOADING = 1 << 23  # Scores that NumPy sweeps in the time that loading numba takes.
 _WORTH_THREADS = 1 << 17  # Scores, from here on threads save time.
 
 
@@ -27,7 +27,7 @@ def compiled(name: str, scores: int) -> ModuleType | None:
     """Return the compiled module of calibrators ``name`` if it pays off for that many scores."""
     name = f"calibrant.calibrators.{name}"
     choice = os.environ.get("CALIBRANT_KERNELS", "auto")
-    worth = choice == "numba" or scores >= _WORTH_LOADING or name in sys.modules
+    worth = choice == "numba" or scores >= WORTH_LOADING or name in sys.modules
     if choice == "numpy" or not worth or find_spec("numba") is None:
         return None
     return import_module(name)

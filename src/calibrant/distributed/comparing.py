@@ -77,7 +77,7 @@ def compare(
     opened = [open_dataset(d, engine, skip_damaged=skip_damaged) for d in (valid, test)]
     readers = [reader_of(o.dataset, columns, kind, o.schemas) for o in opened]
     on_valid, on_test = (Passes(o.dataset, r) for o, r in zip(opened, readers, strict=True))
-    sources = [Source.of(o.dataset, r) for o, r in zip(opened, readers, strict=True)]
+    sources = [Source.of(passes) for passes in (on_valid, on_test)]
     names = calibrator_names(calibrators, keep_predictions)
     _check_same_kind(*sources)
     if not same_data:

@@ -25,11 +25,11 @@ from calibrant.calibrators.checks import check_weights, needs_all_classes
 from calibrant.calibrators.faultless import most_confidence
 from calibrant.calibrators.likelihood import floor_of, lowered_floor
 from calibrant.calibrators.scalar import OneVsRest, TopLabel
-from calibrant.distributed.engine import Dataset, Engine
+from calibrant.distributed.engine import Engine
 from calibrant.distributed.engines import open_dataset
 from calibrant.distributed.passes import Ask, Passes
 from calibrant.distributed.questions import After
-from calibrant.distributed.reading import Reader, reader_of
+from calibrant.distributed.reading import reader_of
 from calibrant.distributed.solvers import FORMS, fit_curves, fit_rows, fit_temperature
 from calibrant.distributed.views import NOT_ROUNDED, Folded, Survey, View
 from calibrant.errors import InputError
@@ -66,7 +66,7 @@ def fit(
     opened = open_dataset(dataset, engine, skip_damaged=skip_damaged)
     reader = reader_of(opened.dataset, columns, kind, opened.schemas)
     passes = Passes(opened.dataset, reader)
-    about = Source.of(opened.dataset, reader)
+    about = Source.of(passes)
     fitted = passes.one(lambda ask: fit_routine(ask, made, survey(ask, about)))
     fitted.fitted_on_["passes"] = passes.count
     fitted.fitted_on_ |= replace(passes.left_out, files=opened.damaged).described()
@@ -102,9 +102,10 @@ class Source:
     width: int
 
     @classmethod
-    def of(cls, dataset: Dataset, reader: Reader) -> Source:
+    def of(cls, passes: Passes) -> Source:
         """Return what the schema and the number of rows say."""
-        return cls(dataset.count(), reader.layout.kind, reader.names, reader.width)
+        reader = passes.reader
+        return cls(passes.rows, reader.layout.kind, reader.names, reader.width)
 
     @property
     def claims(self) -> bool:

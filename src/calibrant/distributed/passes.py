@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from calibrant.calibrators.passes import WORTH_LOADING, compiled
 from calibrant.claims import Claims
 from calibrant.distributed.engine import Dataset, Part
 from calibrant.distributed.left_out import LeftOut
@@ -62,7 +63,7 @@ class Passes:
     """Runs fits over a dataset and counts the passes."""
 
     def __init__(self, dataset: Dataset, reader: Reader) -> None:
-        self.dataset, self.reader = dataset, reader
+        self.dataset, self.reader, self.rows = dataset, reader, dataset.count()
         self.count, self.left_out = 0, LeftOut()
 
     def run(self, fits: Mapping[K, Callable[[Ask], T]]) -> dict[K, T | Exception]:
@@ -83,7 +84,8 @@ class Passes:
 
     def _answers(self, questions: Sequence[Question]) -> dict[Question, Answer]:
         distinct = list(dict.fromkeys(questions))
-        result = self.dataset.reduce(_Answering(self.reader, tuple(distinct)), _join)
+        answering = _Answering(self.reader, tuple(distinct), self.rows)
+        result = self.dataset.reduce(answering, _join)
         self.count += 1
         if not result:
             raise InputError("Nothing to fit on: no rows.")
@@ -128,8 +130,11 @@ class _Answering:
 
     reader: Reader
     questions: tuple[Question, ...]
+    rows: int  # Of the whole table.
 
     def __call__(self, part: Part) -> bytes:
+        if self.rows * self.reader.width >= WORTH_LOADING:  # A chunk alone would not pay.
+            compiled("moments_compiled", WORTH_LOADING)
         totals: list[Answer] = [{} for _ in self.questions]
         number = part.start
         for rows in self.reader.chunks(part):

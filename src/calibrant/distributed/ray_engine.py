@@ -130,7 +130,7 @@ class RayDataset:
         """Return the dataset whose record batches are changed, with the Arrow ``schema``."""
         options = {"change": change, "empty": schema.empty_table()}
         return self.dataset.map_batches(
-            _changed, batch_format="pyarrow", batch_size=self.rows, fn_kwargs=options
+            _changed, batch_format="pyarrow", batch_size=None, fn_kwargs=options
         )
 
     def _references(self, task: Task) -> Iterator[Any]:

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.faultless import untied
 from calibrant.calibrators.likelihood import (
     as_kind,
     grid_digits,
-    mean_nll,
     smallest_positive,
     without_masks,
     zero_label_count,
@@ -109,7 +107,7 @@ class Survey:
         alone = untied(p.scores)
         return {
             "sum:n": np.array([len(p), chunk.rows.ignored, zero_label_count(p), int(zeros)]),
-            "sum:size": np.array([p.size, p.size * mean_nll(p, FLOOR)]),
+            "sum:size": np.array([p.size]),
             "sum:wrong": np.array([int((label < p.scores.max(axis=1)).sum())]),
             "sum:decided": np.array([alone.sum(), _total(p.weights, alone)]),
             "sum:labels": np.bincount(p.labels, minlength=p.classes),
