@@ -2,7 +2,7 @@
 
 python benchmarks/scale.py --rows 1000000 --cores 2          # a try
 python benchmarks/scale.py --rows 100000000 --cores 2 --output benchmarks/results/scale-cpu.json
-python benchmarks/scale.py --table benchmarks/results/scale-cpu.json   # for docs/clusters.md
+python benchmarks/scale.py --table benchmarks/results/scale-cpu.json --page docs/clusters.md
 
 Rows are generated shard by shard into a folder, which is removed at the end: 45 bytes each at 10
 classes, so 10⁸ rows take about 4.5 GB of disk, and never more than one shard of memory.
@@ -26,6 +26,7 @@ from machine import circumstances, write_results
 SHARD = 1 << 20  # Rows per file, in row groups of an eighth.
 CALIBRATORS = ("temperature", "vector", "platt", "isotonic-top-label")
 PLANNED = 10**10
+MARKS = ("<!-- scale: begin -->", "<!-- scale: end -->")
 CORES_PLANNED = (8, 64, 512)
 
 
@@ -236,6 +237,13 @@ def _duration(hours):
     return f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min"
 
 
+def write_page(page, text):
+    """Put the tables between the marks of a page."""
+    before, _, rest = page.read_text("utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    page.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{after}", "utf-8")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -246,12 +254,14 @@ def main():
     parser.add_argument("--output", type=Path)
     parser.add_argument("--alone", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--table", type=Path, help="print the tables of these results")
+    parser.add_argument("--page", type=Path, help="with --table: write them into this page")
     args = parser.parse_args()
     if args.alone is not None:
         about, state = alone(args.alone, args.classes)
         print(dumps(about), state, sep="\n")
     elif args.table is not None:
-        print(tables(loads(args.table.read_text())))
+        text = tables(loads(args.table.read_text()))
+        print(text) if args.page is None else write_page(args.page, text)
     else:
         results = measure(args)
         write_results(results, args.output)
