@@ -225,6 +225,8 @@ def use(engine):
 
 def test_a_missing_engine_is_named(monkeypatch):
     monkeypatch.setattr(pyspark.sql.SparkSession, "getActiveSession", lambda: None)
+    with pytest.raises(InputError, match=r"No Spark at 'foo'.*A master is local\[4\]"):
+        use("spark:foo")
     with pytest.raises(InputError, match="No Spark at 'localhost:9'"):
         use("spark:spark://localhost:9")
     monkeypatch.setenv("PATH", "")

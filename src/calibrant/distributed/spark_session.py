@@ -24,6 +24,7 @@ _QUIET = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
+_MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s|mesos)://.+")
 _FILE = re.compile(r"(?:reading file|File|file)[: ]+['\"]?(?:file:/*)?(/?[^\s'\",]+?\.parquet)")
 
 
@@ -36,6 +37,8 @@ def spark_session(master: str) -> Iterator[Any]:
         yield active
         return
     _check_java()
+    if not _MASTER.fullmatch(master):  # Java would print its own lines about it.
+        raise _unreachable(master, "there is no such master.")
     check_answers(master.removeprefix("spark://"), _unreachable)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = _started(sql.SparkSession.builder, master)
