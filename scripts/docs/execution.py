@@ -35,7 +35,7 @@ EXTRA = "extra"  # Files that the site takes as they are.
 
 
 def run_pages(source: Path) -> None:
-    """Run each page in a process of its own, two at a time."""
+    """Run each page in a process of its own, one per core at a time."""
     pages = [page for page in sorted(source.rglob("*.md")) if BLOCK.search(page.read_text("utf-8"))]
 
     def run(page: Path) -> str:
@@ -43,7 +43,7 @@ def run_pages(source: Path) -> None:
         done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment())
         return f"{page.relative_to(source)}:\n{done.stdout}{done.stderr}" if done.returncode else ""
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
         if failed := [error for error in pool.map(run, pages) if error]:
             raise SystemExit("\n".join(failed))
 

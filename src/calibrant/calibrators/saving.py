@@ -83,7 +83,16 @@ def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensor
 
 
 def load_calibrator(path: str | Path) -> Calibrator:
-    """Read a calibrator that :func:`save` wrote, in this or an earlier version."""
+    """Read a calibrator that :func:`save` wrote, in this or an earlier version.
+
+    >>> import tempfile
+    >>> from calibrant import Predictions, Temperature
+    >>> valid = Predictions.from_logits([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]], [0, 1, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Temperature().fit(valid).save(f"{folder}/calibrator.json")
+    ...     load_calibrator(f"{folder}/calibrator.json")
+    <Temperature(), fitted on 3 examples: temperature_=...>
+    """
     path = Path(path)
     _check_source(path)
     return _checked(*_read(path), path)

@@ -38,13 +38,23 @@ def accuracy(source: TopSource) -> Any:
 
 @metric_function
 def error_rate(source: TopSource) -> Any:
-    """1 − accuracy."""
+    """1 − accuracy.
+
+    >>> from calibrant import Predictions
+    >>> error_rate(Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]], [0, 1]))
+    0.5
+    """
     return 1 - accuracy(source)
 
 
 @metric_function
 def mean_confidence(source: TopSource) -> Any:
-    """Mean of the top-label confidence; above the accuracy, the model is overconfident."""
+    """Mean of the top-label confidence; above the accuracy, the model is overconfident.
+
+    >>> from calibrant import Predictions
+    >>> round(mean_confidence(Predictions.from_probabilities([[0.9, 0.1], [0.2, 0.8]], [0, 0])), 2)
+    0.85
+    """
     state = top_bins_of(source)
     return mean(state.top_confidence.sum(axis=-1), state.n)
 

@@ -34,6 +34,13 @@ def write_report(
     ``opening`` is a section of your own that comes first. The file is self-contained: no
     request leaves the page, and a content security policy with the hashes of its own style and
     script enforces it. Return the path.
+
+    >>> import tempfile
+    >>> from calibrant import Predictions, audit
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]] * 20, [0, 1] * 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(audit(p, bootstrap=0), f"{folder}/audit.html").name
+    'audit.html'
     """
     if isinstance(audits, (str, Path)):
         warn_renamed("write_report(path, audits)", "write_report(audits, path)")
