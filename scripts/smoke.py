@@ -57,11 +57,10 @@ NEEDS = [
     "wrap run/model --task ner --data synthetic --bootstrap 0 --device cpu -o wrapped",
     "bench {recipe} -o runs --device cpu",
     "report runs -o report",
-    "review {text} --run run --export predicted predicted.jsonl",
     "demo --quick -o demo",
 ]
 FIRST = ("train", "bench", "demo")
-SERVICE = "serve run --port {port}"
+SERVICES = ("serve run --port {port}", "review text.txt --run run --port {port}")
 
 
 def main() -> int:
@@ -150,15 +149,15 @@ def run_commands(folder: Path, python: Path, *, extras: bool) -> None:
     for line in NEEDS:
         if extras or line.startswith(FIRST):
             command(python, work, line.split(), files, refused=not extras)
-    if extras:
-        serve(python, work)
+    for number, line in enumerate(SERVICES if extras else ()):
+        serve(python, work, line, 18765 + number)
     print("Every command ran.")
 
 
 def check_all_are_here(python: Path) -> None:
     """A new command must be added to the lists above."""
     asked = "from calibrant.cli import COMMANDS; print(*COMMANDS)"
-    known = {line.split()[0] for line in [*CORE, *NEEDS, SERVICE]}
+    known = {line.split()[0] for line in [*CORE, *NEEDS, *SERVICES]}
     existing = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True)
     assert known == set(existing.stdout.split()), known ^ set(existing.stdout.split())
 
@@ -179,25 +178,25 @@ def command(
     print(f"{state:>15}  calibrant {' '.join(words)[:90]}", flush=True)
 
 
-def serve(python: Path, work: Path) -> None:
-    """Start the service, ask it once, and stop it."""
-    line = SERVICE.format(port=18765).split()
-    service = subprocess.Popen([python, "-m", "calibrant", *line], cwd=work)
+def serve(python: Path, work: Path, line: str, port: int) -> None:
+    """Start a service, open its page, and stop it."""
+    words = line.format(port=port).split()
+    service = subprocess.Popen([python, "-m", "calibrant", *words], cwd=work)
     try:
-        for _ in range(120):
+        for _ in range(300):
             time.sleep(0.5)
             try:
-                with urllib.request.urlopen("http://127.0.0.1:18765/healthz") as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
                     assert answer.status == 200
                     break
             except OSError:
-                assert service.poll() is None, "the service ended"
+                assert service.poll() is None, f"calibrant {line} ended"
         else:
-            sys.exit("The service did not answer for a minute.")
+            sys.exit(f"calibrant {line} did not answer.")
     finally:
         service.send_signal(signal.SIGTERM)
         service.wait(60)
-    print(f"{'answers':>15}  calibrant serve")
+    print(f"{'answers':>15}  calibrant {line.split()[0]}", flush=True)
 
 
 def write_files(work: Path) -> dict[str, str]:

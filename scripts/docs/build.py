@@ -48,8 +48,9 @@ def call_sphinx(source: Path, output: Path) -> int:
 
     shutil.rmtree(output, ignore_errors=True)
     strict = ["--fail-on-warning", "--keep-going", "--quiet"]
-    (source / "extra").mkdir(exist_ok=True)
-    settings = ["-c", str(HERE), "-D", f"html_extra_path={source / 'extra'}"]
+    extra = source.parent / "extra"
+    extra.mkdir(exist_ok=True)
+    settings = ["-c", str(HERE), "-D", f"html_extra_path={extra}"]
     code = build_main(["-b", "html", *settings, *strict, str(source), str(output)])
     shutil.rmtree(output / ".doctrees", ignore_errors=True)
     return code

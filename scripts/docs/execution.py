@@ -31,7 +31,7 @@ from typing import Any
 
 BLOCK = re.compile(r"^```(python|sh) run([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: ([\w,]*) -->\n")
-EXTRA = "extra"  # Files that the site takes as they are.
+EXTRA = "../extra"  # Beside the pages: files that the site takes as they are.
 
 
 def run_pages(source: Path) -> None:
