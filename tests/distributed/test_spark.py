@@ -201,7 +201,8 @@ def test_the_commands(spark, shards, tmp_path, capsys):
     calibrated = Temperature().fit(shards[0]).transform(shards[0])
     assert found == pytest.approx(calibrant.ece(calibrated), abs=1e-6)
     few = ["--calibrators", "temperature", "--bootstrap", "0", "--folds", "2"]
-    assert main(["compare", files, files, *few, *engine]) == 0
+    valid, test = (str(shards[1] / f"part-00{number}.parquet") for number in (1, 2))
+    assert main(["compare", valid, test, *few, *engine]) == 0
     assert "temperature" in capsys.readouterr().out
 
 

@@ -89,7 +89,11 @@ def test_an_actor_and_a_node_are_lost(given, cluster, tmp_path, monkeypatch, cap
 
     def kill_actor():
         nodes = streams[0].pool.node_of
-        ray.kill(next(actor for actor in nodes if nodes[actor] == first.node_id))
+        actor = next(actor for actor in nodes if nodes[actor] == first.node_id)
+        ray.kill(actor)
+        with pytest.raises(ray.exceptions.RayActorError):  # The kill takes a moment.
+            while True:
+                ray.get(actor.__ray_ready__.remote())
 
     monkeypatch.setattr(_Stream, "_submit", submit_when_two_actors_are_ready)
     monkeypatch.setattr(_Pool, "lose", counted)
