@@ -1,5 +1,6 @@
 """``calibrant predict --engine ray``: driver, actor and node are killed, the bytes stay."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -91,8 +92,8 @@ def test_an_actor_and_a_node_are_lost(given, cluster, tmp_path, monkeypatch, cap
         nodes = streams[0].pool.node_of
         actor = next(actor for actor in nodes if nodes[actor] == first.node_id)
         ray.kill(actor)
-        with pytest.raises(ray.exceptions.RayActorError):  # The kill takes a moment.
-            while True:
+        with contextlib.suppress(ray.exceptions.RayActorError):
+            while True:  # The kill takes a moment.
                 ray.get(actor.__ray_ready__.remote())
 
     monkeypatch.setattr(_Stream, "_submit", submit_when_two_actors_are_ready)
