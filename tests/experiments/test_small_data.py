@@ -50,6 +50,8 @@ def test_tags_that_are_all_o():
     message = nothing_learned(Recipe(epochs=10), _tags([0] * 6, labels), 40)
     assert "F1 0.000" in message
     assert "--epochs 100" in message
+    message = nothing_learned(Recipe(batch=3), _tags([0] * 6, labels), 4000)
+    assert message.endswith("try a larger --batch, or another --seed.")
     message = nothing_learned(Recipe(epochs=10), _tags([0] * 6, labels), 4000)
     assert "--learning-rate 0.0002" in message
     assert nothing_learned(Recipe(), _tags(labels, labels), 40) is None

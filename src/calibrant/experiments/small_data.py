@@ -16,6 +16,7 @@ __all__ = ["LEAST_STEPS", "MOST_EPOCHS", "enough_epochs", "nothing_learned"]
 
 # The measurements behind it are in docs/train-and-predict.md.
 LEAST_STEPS = 400
+_FEW = 8  # With 3 sentences per batch, a base-size encoder may never start (docs/findings.md).
 MOST_EPOCHS = 100  # Each epoch is measured and saved, which takes longer than a step or two.
 
 
@@ -60,6 +61,8 @@ def _advice(recipe: Recipe, steps: int) -> str:
     if steps < LEAST_STEPS:
         epochs = math.ceil(recipe.epochs * LEAST_STEPS / max(steps, 1))
         return f"try --epochs {epochs}, or more training data"
+    if recipe.batch < _FEW and task_of(recipe.task).pretrained:
+        return "try a larger --batch, or another --seed"
     rate = 10 * recipe.learning_rate if recipe.model == "tiny" else 4 * recipe.learning_rate
     if task_of(recipe.task).pretrained:
         return f"try --learning-rate {rate:g}, and check that the labels fit the examples"
