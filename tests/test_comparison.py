@@ -475,3 +475,19 @@ def test_chance_makes_the_data_seem_to_differ_in_one_of_a_hundred():
         alarms += describe_difference(*sets) is not None
     assert alarms <= 14  # 5 are expected.
     assert describe_difference(sets[0][:80], sets[1]) is None  # Ten sentences are too few.
+
+
+@pytest.mark.parametrize(("few", "many"), [(20, 5000), (200, 5000)])
+def test_few_right_predictions_do_not_differ_from_many_that_are_nearly_all_right(few, many):
+    rng = np.random.default_rng(0)
+    alarms = 0
+    for _ in range(300):
+        sets = []
+        for size in (few, many):
+            level = 0.5 + 0.5 * rng.beta(50, 1, size)
+            labels = (rng.random(size) < level).astype(int)
+            sets.append(Predictions.from_probabilities(level, labels))
+        alarms += describe_difference(*sets) is not None
+    assert alarms <= 9  # 3 are expected.
+    wrong = Predictions.from_probabilities(level[:200], labels[:200] & (np.arange(200) % 9 > 0))
+    assert "accuracy" in describe_difference(wrong, sets[1])

@@ -19,6 +19,7 @@ from calibrant.errors import InputError
 from calibrant.validation import RowError
 
 __all__ = [
+    "NoWeightError",
     "flattened",
     "floating",
     "group_column",
@@ -31,6 +32,10 @@ __all__ = [
 ]
 
 _IGNORED = -100
+
+
+class NoWeightError(InputError):
+    """No example counts: each weight is 0."""
 
 
 def leading_group(axes: int) -> str | None:
@@ -158,7 +163,7 @@ def weight_column(weights: Any, counted: np.ndarray, *, some: bool = True) -> np
             f"A weight must be finite and at least 0, got {wide[row]} at {{where}}.", row
         )
     if some and counted.any() and not wide.any():
-        raise InputError("All weights are 0; at least one example must count.")
+        raise NoWeightError("All weights are 0; at least one example must count.")
     return wide
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.arrays import as_array, is_tensor, to_numpy
+from calibrant.errors import InputError
 from calibrant.labels import (
     MISSING_TEXTS,
     NO_TEXT,
@@ -17,7 +18,7 @@ from calibrant.labels import (
     without_zeros,
 )
 
-__all__ = ["Dictionary", "Encoded", "doubtful_names", "encode", "joined_names"]
+__all__ = ["Dictionary", "Encoded", "check_one_reading", "doubtful_names", "encode", "joined_names"]
 
 _FEW_VALUES = 1 << 20  # Whole numbers in a smaller range are found by counting, not by sorting.
 _FIRST = 1000  # Rows in which all categories mostly occur.
@@ -80,6 +81,16 @@ def doubtful_names(names: Collection[str]) -> list[str]:
     ['NA']
     """
     return [name for name in names if name in MISSING_TEXTS and name not in NO_TEXT]
+
+
+def check_one_reading(missing: Collection[str], names: Collection[str], where: str = "") -> None:
+    """Refuse a text such as NA that is a class in some rows and was a missing label in others."""
+    for name in doubtful_names(names):
+        if name in missing:
+            raise InputError(
+                f"{where}'{name}' is predicted, but was read as a missing label in other rows; "
+                "list it among the label names (--labels FILE) if a class has this name."
+            )
 
 
 def _missing_beside(predicted: Sequence[str]) -> set[str]:

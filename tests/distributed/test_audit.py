@@ -1,6 +1,8 @@
 """Audits in parts are those of the whole: counts to the bit, numbers to rounding."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
 
@@ -8,10 +10,11 @@ import calibrant
 from calibrant import Claims, Predictions
 from calibrant.auditing import run as auditing_run
 from calibrant.auditing.partial import PartialAudit
-from calibrant.distributed import audit
+from calibrant.distributed import LocalEngine, Parts, audit, fit
 from calibrant.distributed import auditing as distributed_auditing
+from calibrant.distributed.parquet_parts import FilePart, Segment
 from calibrant.errors import InputError
-from calibrant.files import write
+from calibrant.files import Columns, write
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 OPTIONS = {"bootstrap": 100, "per": "site"}
@@ -182,3 +185,32 @@ def test_a_part_survives_the_way_as_bytes(tmp_path):
     damaged = data[:2000] + bytes([data[2000] ^ 1]) + data[2001:]
     with pytest.raises(InputError, match="damaged"):
         PartialAudit.from_bytes(damaged)
+
+
+def answers_in_parts(folder, predicted, true):
+    """Return two parts with these predicted and true labels, and their schema."""
+    parts = []
+    for k, (mine, theirs) in enumerate(zip(predicted, true, strict=True)):
+        table = pa.table({"pred_label": [mine] * 40, "label": [theirs, "a"] * 20})
+        table = table.append_column("confidence", [[0.6] * 40])
+        pq.write_table(table, folder / f"{k}.parquet")
+        parts.append(FilePart((Segment(str(folder / f"{k}.parquet"), (0,), (40,), 0),), 40 * k))
+    return parts, table.schema
+
+
+def test_texts_such_as_na_have_one_reading_in_all_parts(tmp_path):
+    """In memory a predicted NA makes every NA a class; parts do not know of each other."""
+    parts, schema = answers_in_parts(tmp_path, ("a", "NA"), ("NA", "NA"))
+    for order in (parts, parts[::-1]):
+        dataset = Parts(LocalEngine(), order, schema, 80)
+        for task in (audit, lambda d, **_: fit(d, "temperature")):
+            with pytest.raises(InputError, match="'NA' is predicted, but was read as a missing"):
+                task(dataset, bootstrap=0)
+    named = Columns(label_names=("a", "NA"))
+    assert audit(Parts(LocalEngine(), parts, schema, 80), columns=named).provenance["n"] == 80
+
+
+def test_each_part_tells_which_texts_it_read_as_no_label(tmp_path):
+    parts, schema = answers_in_parts(tmp_path, ("a", "a"), ("NA", "None"))
+    found = audit(Parts(LocalEngine(), parts, schema, 80), bootstrap=0)
+    assert any("'NA', 'None' were read as no label" in line for line in found.warnings)

@@ -1,6 +1,8 @@
 """Fits from sums of parts have the parameters of fits in memory."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import top_labels, weighted
@@ -147,3 +149,16 @@ def test_warnings_are_shown(tmp_path):
     folder = write_shards(same, tmp_path / "shards", [50])
     with pytest.warns(CalibrationWarning, match="all logits of an example are equal"):
         assert fit(str(folder), "temperature").temperature_ == 1
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt"])
+def test_ignored_rows_of_parts_without_others_are_counted(name, tmp_path):
+    for number, kept in enumerate((300, 0, 200)):
+        rows = np.arange(300)
+        labels = np.where(rows < kept, rows % 3 > 0, -100).tolist()
+        table = pa.table({"probabilities": (0.2 + rows / 500).tolist(), "label": labels})
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    found = fit(tmp_path, name)
+    assert (found.fitted_on_["n"], found.fitted_on_["ignored"]) == (500, 400)
+    with pytest.raises(InputError, match="every row is ignored"):
+        fit(tmp_path / "1.parquet", name)

@@ -65,6 +65,14 @@ def test_a_block_without_weight_is_no_error(tmp_path: Path) -> None:
     assert (whole.ignored, whole.weights.tolist()) == (2, [3])
 
 
+def test_a_block_whose_weights_are_of_rows_without_a_label_is_no_error(tmp_path: Path) -> None:
+    rows = "0.9,,2\n0.8,1,0\n0.7,-100,1\n0.6,0,0\n0.2,0,3\n"
+    path = _csv(tmp_path / "a.csv", f"probability,label,weight\n{rows}")
+    for size in (1, 2, 3, 4, 5):
+        whole = Predictions.concatenate(list(stream(path, rows=size)))
+        assert (whole.ignored, whole.unlabelled, whole.weights.tolist()) == (4, 1, [3])
+
+
 def test_shards_have_weights_or_have_none(tmp_path: Path) -> None:
     one = _csv(tmp_path / "a.csv", "probability,label,weight\n0.9,1,2\n")
     other = _csv(tmp_path / "b.csv", "probability,label\n0.9,1\n")

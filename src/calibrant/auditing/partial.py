@@ -15,6 +15,7 @@ from calibrant.auditing.per_group import PerGroup
 from calibrant.auditing.pixels import PixelSums
 from calibrant.auditing.record import Mistake
 from calibrant.claims import Claims
+from calibrant.encoding import check_one_reading
 from calibrant.errors import InputError
 from calibrant.metrics import Bins, CalibrationState, Confidences, ConfidenceSketch, MatchCounts
 from calibrant.metrics.class_sums import ClassSums
@@ -75,6 +76,7 @@ class PartialAudit:
                 getattr(mine, name).merge(getattr(theirs, name))
         for ours, own in zip(mine.per_group, theirs.per_group, strict=True):
             ours.merge(own)
+        mine.missing_texts |= theirs.missing_texts
         mine.mistakes = sorted(mine.mistakes + theirs.mistakes, key=_surest_first)
         del mine.mistakes[mine.mistakes_shown :]
         self.ends += other.ends
@@ -104,6 +106,7 @@ class PartialAudit:
         if found.label_sums is not None:
             found.label_sums.sort()
             found.label_names = tuple(found.label_sums.names)
+            check_one_reading(found.missing_texts, found.label_names)
         found._sentences = None
         found._add_sentences(_joined(self.ends))
         found.finish()

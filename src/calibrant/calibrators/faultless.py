@@ -98,7 +98,7 @@ def unclaimed(
 def untied(scores: np.ndarray) -> np.ndarray:
     """Return a boolean for each row: whether one class alone has the highest score."""
     size = max(1, _CHUNK // scores.shape[1])
-    parts = (scores[start : start + size] for start in range(0, len(scores), size))
+    parts = (scores[start : start + size] for start in range(0, max(len(scores), 1), size))
     found = [(part == part.max(axis=1, keepdims=True)).sum(axis=1) == 1 for part in parts]
     return np.concatenate(found)
 

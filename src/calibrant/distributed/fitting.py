@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,11 @@ from calibrant.distributed.questions import After
 from calibrant.distributed.reading import reader_of
 from calibrant.distributed.solvers import FORMS, fit_curves, fit_rows, fit_temperature
 from calibrant.distributed.views import NOT_ROUNDED, Folded, Survey, View
+from calibrant.encoding import check_one_reading
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns
 from calibrant.files.format import FileKind
+from calibrant.labels import MISSING_TEXTS
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["Known", "fit", "fit_routine", "is_distributed", "survey"]
@@ -151,8 +154,10 @@ def survey(ask: Ask, source: Source, folded: Folded | None = None) -> Known:
     classes = 2 if source.claims else source.width
     wanted = min(max(_SAMPLE, 200 * classes), max(2000, _MOST_SCORES // classes))
     found = ask(Survey(source.rows, wanted, folded))
-    if not found:
+    if not found or not found["sum:n"][0]:
         raise InputError("Nothing to fit on: every row is ignored or without a label.")
+    missing, classes_read = (list(compress(MISSING_TEXTS, r)) for r in found["max:texts"])
+    check_one_reading(missing, classes_read)
     n, ignored, zero_labels, zeros = (int(v) for v in found["sum:n"])
     digits = int(found["max:digits"][0])
     kind: Kind = "logits" if source.kind == "logits" else "probabilities"

@@ -17,6 +17,7 @@ from calibrant.calibrators.likelihood import (
 )
 from calibrant.claims import Claims
 from calibrant.distributed.passes import Answer, Chunk
+from calibrant.labels import MISSING_TEXTS
 from calibrant.metrics.blocks import assign_blocks, dependent_group, hash_values
 from calibrant.predictions import Kind, Predictions
 
@@ -97,10 +98,8 @@ class Survey:
     def __call__(self, chunk: Chunk) -> Answer:
         """Return the sums of some rows."""
         p = rows_of(chunk, self.folded)
-        if not len(p):
-            return {}
         smallest, zeros, digits = np.inf, False, 0
-        if p.kind == "probabilities":
+        if p.kind == "probabilities" and len(p):
             smallest, zeros = smallest_positive(p.scores)
             digits = grid_digits(p.scores) or NOT_ROUNDED
         label = p.scores[np.arange(len(p)), p.labels]
@@ -113,6 +112,7 @@ class Survey:
             "sum:labels": np.bincount(p.labels, minlength=p.classes),
             "min:smallest": np.array([smallest]),
             "max:digits": np.array([digits]),
+            "max:texts": _readings(chunk.rows),
             **self._sample(chunk, p),
         }
 
@@ -130,6 +130,14 @@ class Survey:
             "join:labels": p.labels[chosen],
             "join:weights": weights[chosen],
         }
+
+
+def _readings(rows: Predictions | Claims) -> np.ndarray:
+    """Return which of the texts such as NA were read as no label, and which as a class."""
+    if not isinstance(rows, Claims) or rows.kind != "top-label":
+        return np.zeros((2, len(MISSING_TEXTS)), bool)
+    read = (rows.missing_texts, rows.names)
+    return np.array([[text in found for text in MISSING_TEXTS] for found in read])
 
 
 def _total(weights: np.ndarray | None, rows: np.ndarray) -> float:

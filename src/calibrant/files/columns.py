@@ -312,8 +312,8 @@ def _class_columns(source: Source, kind: Kind) -> str:
     """Return how to name a few columns beside the label, which may be those of the classes."""
     names = [name for name, shape in source.columns.items() if shape == ()]
     others = [name for name in names if name not in LABEL_NAMES]
-    if len(others) == len(names) or not 2 <= len(others) <= 6:
-        return ""
+    if len(others) == len(names) or not 2 <= len(others) <= 6 or _first(source, _PREDICTED):
+        return ""  # A predicted label is no class.
     return f"; if these are the classes, --{kind}-column {shlex.quote(','.join(others))}"
 
 

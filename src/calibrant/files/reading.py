@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.claims import Claims
-from calibrant.conversion import leading_group
-from calibrant.encoding import doubtful_names
+from calibrant.conversion import NoWeightError, leading_group
+from calibrant.encoding import check_one_reading, doubtful_names
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
@@ -181,14 +181,8 @@ def _with_predicted(
     chunk: Claims, names: tuple[str, ...] | None, doubtful: set[str], path: Path
 ) -> tuple[str, ...] | None:
     """Return the names of classes with predicted ones such as NA, which are then labels too."""
-    predicted = doubtful_names(chunk.names)
-    for name in predicted:
-        if name in doubtful:
-            raise InputError(
-                f"{path}: '{name}' is predicted, but was read as a missing label in earlier rows; "
-                "list it among the label names (--labels FILE) if a class has this name."
-            )
-    return tuple(dict.fromkeys((*(names or ()), *predicted))) or names
+    check_one_reading(doubtful, chunk.names, f"{path}: ")
+    return tuple(dict.fromkeys((*(names or ()), *doubtful_names(chunk.names)))) or names
 
 
 def assemble(
@@ -200,11 +194,6 @@ def assemble(
     sentence (scores of shape (n, words, K)), it numbers the sentences; and where it holds an image,
     the images. Those may have their classes second, (n, K, height, width), as convolutions do.
     """
-    if layout.weights is not None and not block.columns[layout.weights].any():
-        # Nothing counts here, which is an error only if it is so in all blocks.
-        part = assemble(path, block, replace(layout, weights=None), names, first)
-        ignored = part.ignored + len(part)
-        return replace(part[:0], weights=np.empty(0), ignored=ignored, unlabelled=part.unlabelled)
     make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
     try:
         if layout.kind == "top-label":
@@ -217,6 +206,10 @@ def assemble(
         if leading := leading_group(scores.ndim):
             groups.setdefault(leading, np.arange(first, first + len(scores)))
         return make(scores, labels, label_names=names, groups=groups, **_beside(block, layout))
+    except NoWeightError:  # Nothing counts here, an error only if it is so in all blocks.
+        part = assemble(path, block, replace(layout, weights=None), names, first)
+        ignored = part.ignored + len(part)
+        return replace(part[:0], weights=np.empty(0), ignored=ignored, unlabelled=part.unlabelled)
     except RowError as error:
         inner = 1 if layout.label in block.coded else prod(block.columns[layout.label].shape[1:])
         inner = len(layout.labels) if layout.labels else inner
