@@ -66,6 +66,19 @@ def test_new_labels_are_drift():
     assert "classes" in [alarm.test for alarm in found.alarms]
 
 
+def test_rare_labels_that_the_reference_lacks_are_no_change():
+    """The rate of false alarms holds for many labels of which most are rare."""
+    random = np.random.default_rng(0)
+    share = np.arange(1, 201) ** -1.3
+    alarms = 0
+    for seed in range(20):
+        labels = random.choice(200, 3800, p=share / share.sum()).astype(str)
+        claims = Claims.from_top_label(labels, random.uniform(0.5, 1, 3800), labels)
+        found = watch(unlabelled(claims[800:]), reference=claims[:800], seed=seed)
+        alarms += bool(found.alarms)
+    assert not alarms
+
+
 def test_confidences_alone():
     """Without predicted labels there is no drift of classes, and no test that spends its rate."""
     random = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from calibrant.metrics.tag_f1 import entity_counts
 from calibrant.metrics.tags import BEGIN, SINGLE, TagSet, is_bio
 from calibrant.predictions import Predictions
 from calibrant.watching.drift_test import log_odds_place
-from calibrant.watching.shown_classes import shown_classes, shown_names
+from calibrant.watching.shown_classes import shown_classes, shown_names, tested_classes
 
 __all__ = [
     "PLACES", "EntityReference", "Reference", "atc_threshold", "drawn_rows", "gap_spread",
@@ -51,7 +51,8 @@ class Reference:
 
     ``gap`` is mean confidence − accuracy, with ``variance``. ``inflation`` says by how much more
     sums over units vary than if their rows were independent. ``threshold`` is that of ATC. Of
-    places of confidences, and of classes, ``counts`` and ``shown`` have the numbers of rows.
+    places of confidences, and of classes, ``counts`` and ``shown`` have the numbers of rows. Tests
+    of drift bet on ``unit_places`` and on ``unit_classes``, which are below ``class_places``.
     """
 
     n: int
@@ -65,6 +66,7 @@ class Reference:
     shown: np.ndarray
     unit_places: np.ndarray
     unit_classes: np.ndarray
+    class_places: int
     entities: EntityReference | None
 
     @property
@@ -99,7 +101,7 @@ class Reference:
             np.bincount(place, minlength=PLACES),
             np.bincount(predicted, minlength=classes),
             log_odds_place(unit_means(given, starts)),
-            predicted[drawn],
+            *tested_classes(raw[drawn]),
             _entities(raw, honest, calibrator),
         )
 

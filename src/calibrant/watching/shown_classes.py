@@ -6,11 +6,14 @@ import numpy as np
 
 from calibrant.claims import Claims
 from calibrant.errors import InputError
+from calibrant.metrics.blocks import hash_values
 from calibrant.metrics.confidences import top_label
 from calibrant.predictions import Predictions
 from calibrant.watching.record import TESTS
 
-__all__ = ["check_alike", "possible_tests", "shown_classes", "shown_names"]
+__all__ = ["check_alike", "possible_tests", "shown_classes", "shown_names", "tested_classes"]
+
+_PLACES = 1 << 12  # Fixed in advance. Names that share one are only harder to tell apart.
 
 
 def shown_names(examples: Predictions | Claims) -> tuple[str, ...]:
@@ -38,6 +41,25 @@ def shown_classes(examples: Predictions | Claims, names: tuple[str, ...]) -> tup
         return np.full(len(examples), others), others + 1
     table = np.array([places.get(name, others) for name in examples.names], np.int64)
     return table[examples.about], others + 1
+
+
+def tested_classes(examples: Predictions | Claims) -> tuple[np.ndarray, int]:
+    """Return the place of each predicted class in a test of drift, and how many places there are.
+
+    The name of a label gives its place. The labels of the reference must not: a rare label that it
+    happens to lack would then always count as a change.
+
+    >>> claims = Claims.from_top_label(["b", "c", "b"], [0.9, 0.8, 0.7], correct=[True] * 3)
+    >>> places, most = tested_classes(claims)
+    >>> bool(places[0] == places[2]), bool(places[0] == places[1]), most
+    (True, False, 4096)
+    """
+    if isinstance(examples, Predictions):
+        return top_label(examples)[1], examples.classes
+    if examples.about is None:
+        return np.zeros(len(examples), np.int64), 1
+    table = hash_values(np.array(examples.names)) % np.uint64(_PLACES)
+    return table.astype(np.int64)[examples.about], _PLACES
 
 
 def possible_tests(reference: Predictions | Claims | None) -> tuple[str, ...]:

@@ -30,7 +30,13 @@ from calibrant.watching.reference import (
     unit_means,
     unit_starts,
 )
-from calibrant.watching.shown_classes import check_alike, possible_tests, shown_classes, shown_names
+from calibrant.watching.shown_classes import (
+    check_alike,
+    possible_tests,
+    shown_classes,
+    shown_names,
+    tested_classes,
+)
 from calibrant.watching.summary import Summary
 from calibrant.watching.sums import ChunkSums, Estimate, row_sums
 
@@ -152,7 +158,7 @@ class Watcher:
         self.drifts = {"confidences": DriftTest(PLACES, self.seed + 2)}
         self.drifts["confidences"].learn(reference.unit_places)
         if "classes" in self.tests:
-            self.drifts["classes"] = DriftTest(len(reference.shown), self.seed + 3)
+            self.drifts["classes"] = DriftTest(reference.class_places, self.seed + 3)
             self.drifts["classes"].learn(reference.unit_classes)
 
     def _reference(
@@ -186,7 +192,7 @@ class Watcher:
         given = top_label(piece)[0]
         shown, classes = shown_classes(piece, self.summary.names)
         known, reference = labelled_rows(piece), self.summary.reference
-        self._test_drift(given, shown, starts)
+        self._test_drift(given, tested_classes(piece)[0], starts)
         self._take_labels(confidence, correct, known, starts)
         sums = ChunkSums(
             n=len(piece),
@@ -202,11 +208,11 @@ class Watcher:
             sums = _with_entities(sums, words, predicted, probabilities, reference.entities)
         return sums
 
-    def _test_drift(self, given: np.ndarray, shown: np.ndarray, starts: np.ndarray) -> None:
+    def _test_drift(self, given: np.ndarray, classes: np.ndarray, starts: np.ndarray) -> None:
         if self.drifts:
             self.drifts["confidences"].add(log_odds_place(unit_means(given, starts)))
         if "classes" in self.drifts:
-            self.drifts["classes"].add(shown[drawn_rows(starts, len(shown), self.random)])
+            self.drifts["classes"].add(classes[drawn_rows(starts, len(classes), self.random)])
 
     def _take_labels(
         self, confidence: np.ndarray, correct: np.ndarray, known: np.ndarray, starts: np.ndarray
