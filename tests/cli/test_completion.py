@@ -37,6 +37,12 @@ def bash(capsys):
         ("calibrant audit --repo", ["--report"]),
         ("calibrant train --engi", ["--engine"]),  # An option that the parser adds when it is used.
         ("calibrant audit --match s", ["strict"]),
+        ("calibrant fit --calibrator temp", ["temperature"]),
+        ("calibrant train --calibrator au", ["auto"]),
+        ("calibrant train --method foc", ["focal"]),
+        ("calibrant train --task im", ["image"]),
+        ("calibrant corrupt --kind typ", ["typos"]),
+        ("calibrant audit --calibrator temp", []),  # A file.
         ("calibrant audit ''", []),  # bash then completes names of files.
         ("calibrant audit --report ''", []),
         ("calibrant nonsense --x", []),

@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from calibrant.cli.list import KINDS
+
 __all__ = ["add_parser", "run", "script"]
 
 HOW = {
@@ -46,10 +48,30 @@ def script(shell: str, commands: Mapping[str, Any]) -> str:
     return _fish(commands) if shell == "fish" else _bash(commands, shell)
 
 
+# Options that take a name of a table, which 'calibrant list' shows; FILE and others take none.
+_TABLES = {
+    "--calibrator": "calibrators",
+    "--kind": "corruptions",
+    "--method": "methods",
+    "--task": "tasks",
+}
+
+
 def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.Action, list[str]]]:
-    """Yield each action with its choices; positional arguments have no option strings."""
+    """Yield each action with its values; positional arguments have no option strings."""
     for action in parser._actions:
-        yield action, [str(choice) for choice in action.choices or ()]
+        yield action, [str(choice) for choice in action.choices or _names(action)]
+
+
+def _names(action: argparse.Action) -> list[str]:
+    """Return the names that an argument without choices takes; [] if it takes other things."""
+    if action.metavar == "KIND":
+        return list(KINDS)
+    tables = [_TABLES[option] for option in action.option_strings if option in _TABLES]
+    if not tables or action.metavar not in (None, "NAME"):
+        return []
+    names = [row["name"] for row in KINDS[tables[0]][1]()]
+    return ["auto", *names] if tables == ["calibrators"] else names
 
 
 def _bash(commands: Mapping[str, Any], shell: str) -> str:
