@@ -18,7 +18,7 @@ from calibrant.metrics.tag_f1 import entity_counts
 from calibrant.metrics.tags import BEGIN, SINGLE, TagSet, is_bio
 from calibrant.predictions import Predictions
 from calibrant.watching.drift_test import log_odds_place
-from calibrant.watching.shown_classes import shown_classes, shown_names, tested_classes
+from calibrant.watching.shown_classes import drift_classes, shown_classes, shown_names
 
 __all__ = [
     "PLACES", "EntityReference", "Reference", "atc_threshold", "drawn_rows", "gap_spread",
@@ -101,7 +101,7 @@ class Reference:
             np.bincount(place, minlength=PLACES),
             np.bincount(predicted, minlength=classes),
             log_odds_place(unit_means(given, starts)),
-            *tested_classes(raw[drawn]),
+            *drift_classes(raw[drawn]),
             _entities(raw, honest, calibrator),
         )
 

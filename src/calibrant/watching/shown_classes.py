@@ -11,7 +11,7 @@ from calibrant.metrics.confidences import top_label
 from calibrant.predictions import Predictions
 from calibrant.watching.record import TESTS
 
-__all__ = ["check_alike", "possible_tests", "shown_classes", "shown_names", "tested_classes"]
+__all__ = ["check_alike", "drift_classes", "possible_tests", "shown_classes", "shown_names"]
 
 _PLACES = 1 << 12  # Fixed in advance. Names that share one are only harder to tell apart.
 
@@ -43,14 +43,14 @@ def shown_classes(examples: Predictions | Claims, names: tuple[str, ...]) -> tup
     return table[examples.about], others + 1
 
 
-def tested_classes(examples: Predictions | Claims) -> tuple[np.ndarray, int]:
+def drift_classes(examples: Predictions | Claims) -> tuple[np.ndarray, int]:
     """Return the place of each predicted class in a test of drift, and how many places there are.
 
     The name of a label gives its place. The labels of the reference must not: a rare label that it
     happens to lack would then always count as a change.
 
     >>> claims = Claims.from_top_label(["b", "c", "b"], [0.9, 0.8, 0.7], correct=[True] * 3)
-    >>> places, most = tested_classes(claims)
+    >>> places, most = drift_classes(claims)
     >>> bool(places[0] == places[2]), bool(places[0] == places[1]), most
     (True, False, 4096)
     """

@@ -32,10 +32,10 @@ from calibrant.watching.reference import (
 )
 from calibrant.watching.shown_classes import (
     check_alike,
+    drift_classes,
     possible_tests,
     shown_classes,
     shown_names,
-    tested_classes,
 )
 from calibrant.watching.summary import Summary
 from calibrant.watching.sums import ChunkSums, Estimate, row_sums
@@ -192,7 +192,7 @@ class Watcher:
         given = top_label(piece)[0]
         shown, classes = shown_classes(piece, self.summary.names)
         known, reference = labelled_rows(piece), self.summary.reference
-        self._test_drift(given, tested_classes(piece)[0], starts)
+        self._test_drift(given, drift_classes(piece)[0], starts)
         self._take_labels(confidence, correct, known, starts)
         sums = ChunkSums(
             n=len(piece),
