@@ -14,6 +14,7 @@ __all__ = [
     "Array",
     "as_array",
     "describe_objects",
+    "from_arrow",
     "is_tensor",
     "join_arrays",
     "join_columns",
@@ -49,6 +50,7 @@ def as_array(value: Any) -> Array:
     """
     if is_tensor(value):
         return value.detach()
+    value = from_arrow(value)
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         _check_unmasked(value)
         try:
@@ -67,6 +69,18 @@ def as_array(value: Any) -> Array:
     from calibrant.extras import require
 
     return require("torch", "torch", "An array in device memory").from_dlpack(value)
+
+
+def from_arrow(value: Any) -> Any:
+    """Return an Arrow column as a NumPy array, and anything else unchanged.
+
+    A dictionary is decoded first: of one with a null, pyarrow would make its last category.
+    """
+    if type(value).__module__ != "pyarrow.lib" or not hasattr(value, "null_count"):
+        return value
+    if type(value.type).__name__ == "DictionaryType":
+        value = value.cast(value.type.value_type)
+    return value.to_numpy(zero_copy_only=False)
 
 
 def to_numpy(value: Any) -> np.ndarray:

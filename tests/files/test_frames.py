@@ -119,3 +119,23 @@ def test_tabs(tmp_path: Path) -> None:
     assert claims.correct.tolist() == [True, False]
     rewrite(path, tmp_path / "q.tsv", lambda c: c.with_confidence(c.confidence / 2))
     assert (tmp_path / "q.tsv").read_text().splitlines()[2] == "b, c\ta\t0.25"
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("values", [["a", "b"], [0, 1]])
+def test_nulls_of_arrow_dictionaries_are_missing(values: list, chunked: bool) -> None:
+    """By itself, pyarrow makes the last category of a null."""
+    codes = pa.array([0, None, 1, None], pa.int8())
+    column: Any = pa.DictionaryArray.from_arrays(codes, pa.array(values))
+    column = pa.chunked_array([column[:1], column[1:]]) if chunked else column
+    given = {"confidence": [0.9, 0.8, 0.7, 0.6], "pred_label": [values[1]] * 4}
+    expected = ([False, True], 2)
+    for claims in (
+        Predictions.from_frame({**given, "label": column}),
+        Predictions.from_frame(pa.table({**given, "label": column})),
+        Claims.from_top_label(given["pred_label"], given["confidence"], column),
+    ):
+        assert (claims.correct.tolist(), claims.unlabelled) == expected
+    names = ["a", "b"] if values[0] == "a" else None
+    p = Predictions.from_probabilities([0.9, 0.8, 0.7, 0.6], column, label_names=names)
+    assert (p.labels.tolist(), p.unlabelled) == ([0, 1], 2)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import as_array, text_array
+from calibrant.arrays import as_array, from_arrow, text_array
 from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
@@ -83,6 +83,7 @@ class FrameSource:
 
 def _column(column: Any) -> np.ndarray:
     """Return numbers, text, or rows of numbers; a missing value among text is ''."""
+    column = from_arrow(column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else as_array(column)
     array = np.asarray(array)
     if array.dtype != object:
