@@ -79,6 +79,17 @@ def test_rare_labels_that_the_reference_lacks_are_no_change():
     assert not alarms
 
 
+def test_labels_of_the_least_certain_rows_say_nothing_about_the_stream():
+    random = np.random.default_rng(0)
+    confidence = random.uniform(0.5, 1, 3000)
+    claims = Claims.from_top_label(None, confidence, correct=random.random(3000) < confidence)
+    (told,) = [line for line in watch(claims).verdict if "arrived" in line]
+    assert told.endswith("even if it changes.")
+    reviewed = replace(claims, groups={"labelled": confidence < 0.6})
+    (told,) = [line for line in watch(reviewed).verdict if "arrived" in line]
+    assert "about the whole stream only if they are a random sample" in told
+
+
 def test_confidences_alone():
     """Without predicted labels there is no drift of classes, and no test that spends its rate."""
     random = np.random.default_rng(0)

@@ -120,11 +120,16 @@ class Watch:
         value, low, high = self.total.accuracy
         unit = self.settings.get("keep_together")
         mean = f"the mean accuracy of a {unit} ({percent(value)})" if unit else "the mean accuracy"
+        part = self.total.labelled < self.total.rows
+        sample = (
+            " This is about the labelled rows; about the whole stream only if they are a random "
+            "sample of it, not the least certain ones."
+        )
         return (
             f"{counted(self.total.labelled, 'label')} arrived: "
             f"{percent(self.total.labelled_accuracy)} are right. With "
             f"{percent(self.settings['level'], 0)} confidence, whenever you look, {mean} so far is "
-            f"{percent(low)} to {percent(high)}, even if it changes.",
+            f"{percent(low)} to {percent(high)}, even if it changes.{sample if part else ''}",
         )
 
     def _alarms(self) -> tuple[str, ...]:
