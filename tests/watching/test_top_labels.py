@@ -83,11 +83,11 @@ def test_labels_of_the_least_certain_rows_say_nothing_about_the_stream():
     random = np.random.default_rng(0)
     confidence = random.uniform(0.5, 1, 3000)
     claims = Claims.from_top_label(None, confidence, correct=random.random(3000) < confidence)
-    (told,) = [line for line in watch(claims).verdict if "arrived" in line]
-    assert told.endswith("even if it changes.")
+    (line,) = [each for each in watch(claims).verdict if "arrived" in each]
+    assert line.endswith("even if it changes.")
     reviewed = replace(claims, groups={"labelled": confidence < 0.6})
-    (told,) = [line for line in watch(reviewed).verdict if "arrived" in line]
-    assert "about the whole stream only if they are a random sample" in told
+    (line,) = [each for each in watch(reviewed).verdict if "arrived" in each]
+    assert "about the whole stream only if they are a random sample" in line
 
 
 def test_confidences_alone():
