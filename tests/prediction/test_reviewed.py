@@ -126,6 +126,18 @@ class TestEntities:
         assert not out.exists()
         answer(capsys, "fit", "--reviewed", part.path, "-o", tmp_path / "c.json")
 
+    def test_what_a_part_shows_is_about_that_part(self, runs, texts, whole, part, tmp_path, capsys):
+        """The least certain documents are first: their accuracy is not that of the others."""
+        commands = (
+            ("audit", "--reviewed", "{}", "--bootstrap", "0"),
+            ("fit", "--reviewed", "{}", "-o", str(tmp_path / "c.json"), "--overwrite"),
+            ("watch", str(texts), "--run", str(runs["ner"]), "--reviewed", "{}"),
+        )
+        for command in commands:
+            for decisions, noted in ((part, True), (whole, False)):
+                assert main([word.format(decisions.path) for word in command]) == 0
+                assert ("20 of 60 documents" in capsys.readouterr().err) == noted
+
     def test_the_promise_is_also_one_of_the_run(self, whole, runs, texts, tmp_path, capsys):
         out = tmp_path / "p.json"
         answer(capsys, "guarantee", "--reviewed", whole.path, "--target-risk", 0.5, "-o", out)
@@ -139,6 +151,16 @@ class TestEntities:
             assert all(e["confidence"] < float(threshold) for e in found["abstained"])
         other = load(runs["ner"])
         other.model = "0" * 32
+        with pytest.raises(InputError, match="predicted by another run"):
+            other.checked_policy(out)
+
+    def test_the_promise_is_about_these_confidences(self, whole, runs, tmp_path, capsys):
+        """Another calibrator of entities changes what the threshold means."""
+        out = tmp_path / "p.json"
+        answer(capsys, "guarantee", "--reviewed", whole.path, "--target-risk", 0.5, "-o", out)
+        other = load(runs["ner"])
+        other.checked_policy(out)
+        other.span_calibrator().calibrator_ = other.calibrator
         with pytest.raises(InputError, match="predicted by another run"):
             other.checked_policy(out)
 

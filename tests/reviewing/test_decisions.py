@@ -177,6 +177,27 @@ def test_a_file_that_changes_under_the_review_is_not_written(tmp_path, how):
     assert path.read_bytes() == before
 
 
+def test_a_lock_that_never_ends_is_an_error(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    decisions = Decisions(tmp_path / "d.jsonl", DOCUMENTS)
+    monkeypatch.setattr("calibrant.reviewing.journal._PATIENCE", 0.05)
+    with decisions.path.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for act in (decisions.refresh, lambda: decide(decisions, "1")):
+            with pytest.raises(InputError, match="locked by another process"):
+                act()
+    decide(decisions, "1")
+    assert list(Decisions(decisions.path).latest) == ["1"]
+
+
+@pytest.mark.parametrize("size", [None, "9", 0, True])
+def test_a_head_without_the_number_of_documents(tmp_path, size):
+    path = Decisions(tmp_path / "d.jsonl", DOCUMENTS).path
+    path.write_text(json.dumps({**json.loads(path.read_text()), "documents": size}) + "\n")
+    with pytest.raises(InputError, match="not a file of decisions"):
+        Decisions(path)
+
+
 def test_a_file_that_may_only_be_read(tmp_path):
     path = tmp_path / "d"
     decide(Decisions(path, DOCUMENTS), "1")
@@ -294,9 +315,11 @@ def test_the_order():
         ([Span(-1, 4, "PER")], "not in a text"),
         ([Span(4, 4, "PER")], "not in a text"),
         ([Span(0, 4, "DOG")], "Unknown type"),
+        ([Span(4, 5, "PER")], "only blanks"),
+        ([Span(12, 13, "PER")], "only blanks"),
     ],
 )
 def test_bad_spans(spans, words):
     with pytest.raises(InputError, match=words):
-        check_spans("Anna met Bob", spans, ("PER", "LOC"))
-    check_spans("Anna met Bob", [Span(0, 4, "PER"), Span(4, 5, "LOC")], ("PER", "LOC"))
+        check_spans("Anna met Bob\u200b", spans, ("PER", "LOC"))
+    check_spans("Anna met Bob", [Span(0, 4, "PER"), Span(4, 6, "LOC")], ("PER", "LOC"))

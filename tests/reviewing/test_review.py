@@ -196,6 +196,12 @@ class TestFiles:
         assert main(["review", "no.txt"]) == 2
         assert "--run" in capsys.readouterr().err.splitlines()[-1]
 
+    @pytest.mark.parametrize("name", ["", " ", "A ", "A\tB", "A\nB"])
+    def test_types_that_no_tag_can_have(self, name, tmp_path, capsys):
+        """They would spoil the columns of CoNLL."""
+        assert main(["review", "no.txt", "--run", str(tmp_path), "--type", name]) == 2
+        assert "--type takes a name" in capsys.readouterr().err
+
 
 @pytest.fixture
 def address(decisions):

@@ -1,5 +1,6 @@
 """The service without a network: answers, refusals, measurements, access."""
 
+import asyncio
 import base64
 import io
 import json
@@ -10,6 +11,7 @@ import random
 import numpy as np
 import pytest
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount
 from starlette.testclient import TestClient
 
@@ -198,6 +200,7 @@ class TestAccess:
         [
             {"Origin": "http://evil.example"},
             {"Origin": "null"},
+            {"Origin": "http://["},
             {"Sec-Fetch-Site": "cross-site"},
             {"Sec-Fetch-Site": "same-site"},
         ],
@@ -287,6 +290,29 @@ class TestTheRest:
             assert client.get("/openapi.json").json()["info"]["title"] == "FastAPI"
             assert client.get("/model/openapi.json").json()["info"]["title"] == "calibrant"
 
+    def test_versions_of_starlette_that_keep_no_route(self, predictor):
+        """Only newer versions put the route into the scope."""
+        routes = {route.path: route for route in app(predictor).routes}
+        asked = {"type": "http", "method": "GET", "path": "/healthz", "headers": []}
+        answer = asyncio.run(routes["/healthz"].endpoint(Request(asked)))
+        assert answer.status_code == 200
+
+    def test_a_client_that_leaves_is_no_defect(self, predictor, caplog):
+        service, sent = app(predictor), []
+        asked = {"type": "http", "method": "POST", "path": "/predict", "query_string": b""}
+        asked["headers"] = [(b"host", b"x"), (b"content-type", b"application/json")]
+        given = [{"type": "http.request", "body": b"{", "more_body": True}]
+
+        async def receive():
+            return given.pop() if given else {"type": "http.disconnect"}
+
+        async def send(message):
+            sent.append(message)
+
+        asyncio.run(service(asked, receive, send))
+        assert sent[0]["status"] == 400
+        assert "defect" not in caplog.text
+
     def test_the_report(self, predictor, tmp_path):
         assert TestClient(app(predictor)).get("/report").status_code == 404
         report = tmp_path / "report.html"
@@ -342,6 +368,11 @@ class TestImages:
     def test_the_number_of_pixels(self, images, height, status):
         encoded = base64.b64encode(self.picture(20, height)).decode()
         assert post(images, {"image": encoded}).status_code == status
+
+    @pytest.mark.parametrize(("count", "status"), [(7, 200), (8, 200), (9, 413)])
+    def test_the_pixels_of_all_images_together(self, images, count, status):
+        encoded = base64.b64encode(self.picture(20, 20)).decode()
+        assert post(images, {"images": [encoded] * count}).status_code == status
 
     def test_formats_that_start_programs_are_not_read(self, images):
         """Pillow would start Ghostscript for this one."""

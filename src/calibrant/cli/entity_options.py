@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +13,13 @@ from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
     from calibrant.entities import MatchedEntities
+    from calibrant.reviewing import Decisions
 
 __all__ = [
     "REVIEWED",
     "add_entity_options",
     "matched_files",
+    "note_part",
     "refuse_options",
     "refuse_others",
     "renamed_types",
@@ -143,7 +146,17 @@ def _matched_decisions(
     decisions = Decisions(path)
     if complete:
         check_complete(decisions)
-    return matched_decisions(decisions, **options)
+    found = matched_decisions(decisions, **options)
+    note_part(decisions)
+    return found
+
+
+def note_part(decisions: Decisions) -> None:
+    """Print a note if documents are open: they are not like those that were reviewed first."""
+    from calibrant.reviewing.labels import reviewed_part
+
+    if (part := reviewed_part(decisions)) is not None:
+        print(f"{part} What follows is about these, not about the others.", file=sys.stderr)
 
 
 def reviewed_run(args: argparse.Namespace) -> Mapping[str, str | None] | None:

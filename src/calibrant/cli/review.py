@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.serving.access import LOOPBACK
     from calibrant.serving.running import is_local, read_token, run_application
 
+    _check_types(args.type)
     token = read_token(args.host, args.token_file)
     predictor = _predictor(args)
     documents = _documents(args, predictor)
@@ -98,6 +99,16 @@ def run(args: argparse.Namespace) -> int:
     what = f"{len(documents):,} documents, decisions in {printable(str(path))}: review them"
     run_application(application, args.host, args.port, what)
     return 0
+
+
+def _check_types(types: list[str]) -> None:
+    """Refuse names that no tag of CoNLL can have."""
+    for name in types:
+        if not name or name != name.strip() or not name.isprintable():
+            raise InputError(
+                f"--type takes a name without tabs, line ends and outer spaces, got "
+                f"{shortened(repr(name))}."
+            )
 
 
 def _predictor(args: argparse.Namespace) -> Predictor:

@@ -38,6 +38,7 @@ def _reviewed(
     folder: Path, files: Sequence[str | Path], args: argparse.Namespace
 ) -> Iterator[Predictions]:
     """Predict the words of texts; those of reviewed texts have the labels of their reviewers."""
+    from calibrant.cli.entity_options import note_part
     from calibrant.cli.review import named_texts
     from calibrant.loading import load_run
     from calibrant.reviewing import Decisions
@@ -45,14 +46,15 @@ def _reviewed(
 
     if len(files) != 1 or args.tokens:
         raise InputError("--reviewed takes one file of texts, which are not split into words.")
-    decisions = Decisions(args.reviewed).latest
+    decisions = Decisions(args.reviewed)
     predictor: Any = load_run(folder, args.device, trust_remote_code=args.trust_remote_code)
     if not predictor.finds_entities:
         raise InputError(f"{folder} finds no entities: a review is about runs of '--task ner'.")
     texts = named_texts(files[0])
-    tags, decided = word_tags(texts.items(), decisions, predictor.cutting, predictor.labels)
+    tags, decided = word_tags(texts.items(), decisions.latest, predictor.cutting, predictor.labels)
     if not decided:
         raise InputError(f"{args.reviewed} has no decision about the texts of {files[0]}.")
+    note_part(decisions)
     return _some(label_words(predictor.raw_predictions(texts.values()), tags), files)
 
 

@@ -41,16 +41,15 @@ def review_app(
     review = _Review(documents, decisions, types, lease)
     require("starlette", "serve", "A page")
     from starlette.applications import Starlette
-    from starlette.routing import Route
 
     guard = Guard(token, hosts)
     routes = [
-        Route("/next", guard(review.next)),
-        Route("/decisions", guard(review.decide), methods=["POST"]),
-        Route("/about", guard(review.about)),
-        Route("/healthz", guard(review.health, open_to_all=True)),
-        Route("/", guard(review.page, open_to_all=True)),
-        Route("/static/{name}", guard(static, open_to_all=True)),
+        guard("/next", review.next),
+        guard("/decisions", review.decide, "POST"),
+        guard("/about", review.about),
+        guard("/healthz", review.health, open_to_all=True),
+        guard("/", review.page, open_to_all=True),
+        guard("/static/{name}", static, open_to_all=True),
     ]
     return Starlette(routes=routes, exception_handlers=error_handlers)
 
@@ -65,6 +64,7 @@ class _Review:
     ) -> None:
         self.queue, self.decisions = by_gain(documents), decisions
         self.by_id = {one.id: one for one in documents}
+        self.errors = {one.id: expected_gain(one) * len(one.entities) for one in documents}
         self.types, self.lease = tuple(types), lease
         self.leases: dict[str, tuple[str, float]] = {}
         self.later: dict[str, list[str]] = {}  # What each reviewer wants to see last.
@@ -106,9 +106,9 @@ class _Review:
     def _next(self, reviewer: str) -> Document | None:
         """Return the first open document that nobody else reviews, postponed ones last."""
         now = time.monotonic()
-        later = self.later.get(reviewer, [])
+        later = dict.fromkeys(self.later.get(reviewer, ()))
         again = [self.by_id[name] for name in later]
-        for one in (*(one for one in self.queue if one.id not in set(later)), *again):
+        for one in (*(one for one in self.queue if one.id not in later), *again):
             decided = one.id in self.decisions.latest
             if not decided and not self._taken(one.id, reviewer, now):
                 self.leases[one.id] = (reviewer, now + self.lease)
@@ -122,7 +122,7 @@ class _Review:
     def _progress(self) -> dict[str, Any]:
         done = sum(one.id in self.decisions.latest for one in self.queue)
         left = [one for one in self.queue if one.id not in self.decisions.latest]
-        errors = sum(expected_gain(one) * len(one.entities) for one in left)
+        errors = sum(self.errors[one.id] for one in left)
         return {"done": done, "left": len(left), "errors_left": round(errors, 2)}
 
     async def decide(self, request: Request) -> Response:

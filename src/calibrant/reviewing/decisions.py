@@ -160,7 +160,10 @@ class Decisions:
                 f"{self.path} has decisions about other texts: name another file with -o, or give "
                 "the same --sample as before."
             )
-        self._has_head, self.size, self.run = True, content.get("documents"), content.get("run")
+        size = content.get("documents")
+        if type(size) is not int or size < 1:  # A promise needs to know how many are open.
+            raise self._foreign()
+        self._has_head, self.size, self.run = True, size, content.get("run")
         if self._head is not None and self.run != self._head["run"]:
             raise InputError(
                 f"{self.path} has decisions about predictions of another model: name another file "

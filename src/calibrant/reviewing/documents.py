@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.tasks.language.marked_text import has_words
 
 __all__ = ["Document", "Span", "by_gain", "check_spans", "expected_gain", "of_prediction"]
 
@@ -92,6 +93,8 @@ def check_spans(text: str, spans: Sequence[Span], types: Sequence[str]) -> None:
             )
         if span.start < before:
             raise InputError(f"Two entities overlap at character {span.start}.")
+        if not has_words(text[span.start : span.end]):
+            raise InputError(f"An entity from {span.start} to {span.end} has only blanks.")
         if span.type not in types:
             raise InputError(f"Unknown type '{span.type}'. Known: {', '.join(types)}.")
         before = span.end

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from typing import Any
 from calibrant.errors import InputError
 
 __all__ = ["Journal"]
+
+_PATIENCE = 10.0  # Seconds to wait for the lock of another process, which may never end.
 
 
 class Journal:
@@ -32,7 +35,7 @@ class Journal:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Open the file and keep other threads and processes out."""
-        with self._threads, self._opened(), _lock(self._file):
+        with self._threads, self._opened(), self._alone():
             self._check_same()
             yield
 
@@ -48,6 +51,37 @@ class Journal:
             yield
         finally:
             os.close(self._file)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out; systems without such locks support only one process."""
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        kind = fcntl.LOCK_SH if self._head is None else fcntl.LOCK_EX
+        end = time.monotonic() + _PATIENCE
+        while not self._took(lambda: fcntl.flock(self._file, kind | fcntl.LOCK_NB)):
+            if time.monotonic() > end:
+                raise InputError(
+                    f"{self.path} has been locked by another process for {_PATIENCE:g} seconds: "
+                    "stop that process, or try again."
+                )
+            time.sleep(0.002)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _took(self, lock: Callable[[], None]) -> bool:
+        try:
+            lock()
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be locked: {error.strerror}.") from None
+        return True
 
     def new_lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield the number and content of each complete line that was not yielded before.
@@ -123,18 +157,3 @@ def _keep_name(path: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-@contextmanager
-def _lock(file: int) -> Iterator[None]:
-    """Keep other processes out; systems without such locks support only one process."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.entities import Document, Entity, MatchedEntities, match_entities
-from calibrant.errors import InputError
+from calibrant.errors import InputError, printable
 from calibrant.files import LABELLED
 from calibrant.predictions import IGNORED
 from calibrant.reviewing.decisions import Decision, Decisions
@@ -21,7 +21,7 @@ from calibrant.tasks.language.splitter_choice import Cutting
 if TYPE_CHECKING:
     from calibrant.predictions import Predictions
 
-__all__ = ["check_complete", "label_words", "matched_decisions", "word_tags"]
+__all__ = ["check_complete", "label_words", "matched_decisions", "reviewed_part", "word_tags"]
 
 
 def matched_decisions(
@@ -54,13 +54,22 @@ def check_complete(decisions: Decisions) -> None:
 
     What is decided so far is no random sample, so that no promise about new documents follows.
     """
-    size, done = decisions.size, len(decisions.latest)
-    if size is not None and done < size:
+    if (part := reviewed_part(decisions)) is not None:
         raise InputError(
-            f"{decisions.path}: {done:,} of {size:,} documents are reviewed, the least certain "
-            "first. A promise needs all of them, or all of a random sample ('calibrant review "
+            f"{part} A promise needs all of them, or all of a random sample ('calibrant review "
             "--sample N')."
         )
+
+
+def reviewed_part(decisions: Decisions) -> str | None:
+    """Return how many documents are reviewed so far, or None if no document is open."""
+    size, done = decisions.size, len(decisions.latest)
+    if size is None or done >= size:
+        return None
+    return (
+        f"{printable(str(decisions.path))}: {done:,} of {size:,} documents are reviewed, the least "
+        "certain first."
+    )
 
 
 def word_tags(

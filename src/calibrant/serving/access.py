@@ -34,8 +34,15 @@ def check_site(
     if origin in origins:
         return
     foreign = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    if foreign or (origin is not None and urlsplit(origin).netloc != host):
+    if foreign or (origin is not None and _host_of(origin) != host):
         raise Refusal(403, "Requests from pages of other sites are refused.")
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # Such as "http://[".
+        return None
 
 
 def _name(host: str) -> str:

@@ -16,6 +16,7 @@ from calibrant.serving.refusal import Refusal
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.routing import Route
 
 __all__ = ["Guard", "error_handlers", "json_answer", "page_answer", "static"]
 
@@ -48,8 +49,11 @@ class Guard:
         self.token, self.hosts, self.origins = token, hosts, origins
         self.answered = answered
 
-    def __call__(self, answer: Answer, *, open_to_all: bool = False) -> Answer:
-        """Return the address with its guard; ``open_to_all`` needs no token."""
+    def __call__(
+        self, path: str, answer: Answer, method: str = "GET", *, open_to_all: bool = False
+    ) -> Route:
+        """Return the address ``path`` with its guard; ``open_to_all`` needs no token."""
+        from starlette.routing import Route
 
         async def guarded(request: Request) -> Response:
             start = time.perf_counter()
@@ -63,13 +67,12 @@ class Guard:
             except Exception as error:
                 LOGGER.exception("defect", extra={"fields": {"error": type(error).__name__}})
                 response = _error(500, "This is an error in the service; see its log.")
-            self._note(request, response.status_code, time.perf_counter() - start)
+            self._note(request, path, response.status_code, time.perf_counter() - start)
             return response
 
-        return guarded
+        return Route(path, guarded, methods=[method])
 
-    def _note(self, request: Request, status: int, seconds: float) -> None:
-        path = request.scope["route"].path
+    def _note(self, request: Request, path: str, status: int, seconds: float) -> None:
         self.answered(path, status, seconds)
         found = {
             "method": request.method,

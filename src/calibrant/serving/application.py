@@ -105,18 +105,17 @@ class _Service:
         """Return the routes."""
         require("starlette", "serve", "A service")
         from starlette.applications import Starlette
-        from starlette.routing import Route
 
         guard = Guard(self.token, self.hosts, self.origins, self.measured.answered)
         routes = [
-            Route("/predict", guard(self.predict), methods=["POST"]),
-            Route("/healthz", guard(self.health, open_to_all=True)),
-            Route("/metrics", guard(self.metrics)),
-            Route("/openapi.json", guard(self.schema)),
-            Route("/about", guard(self.about)),
-            Route("/report", guard(self.show_report)),
-            Route("/", guard(self.page, open_to_all=True)),
-            Route("/static/{name}", guard(static, open_to_all=True)),
+            guard("/predict", self.predict, "POST"),
+            guard("/healthz", self.health, open_to_all=True),
+            guard("/metrics", self.metrics),
+            guard("/openapi.json", self.schema),
+            guard("/about", self.about),
+            guard("/report", self.show_report),
+            guard("/", self.page, open_to_all=True),
+            guard("/static/{name}", static, open_to_all=True),
         ]
         return Starlette(routes=routes, exception_handlers=error_handlers)
 

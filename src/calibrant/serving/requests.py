@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Asked", "Limits", "Options", "option_names", "read_body", "read_request"]
 
 _TOO_LARGE = 2**63  # Of a number; infinity and NaN are not below it either.
+_TOGETHER = 8  # The images of a request may have this many times the pixels of one.
 # What an option must be, if it is not any number.
 _KINDS: dict[str, tuple[Any, str]] = {
     "top_k": (int, "a whole number"),
@@ -32,7 +33,9 @@ class Limits:
     """Limits of one request, and of how many inputs may wait.
 
     ``body`` is in bytes. ``seconds`` is the time from the complete request to its answer, and
-    ``body_seconds`` the time in which the body must arrive. ``pixels`` is the size of one image.
+    ``body_seconds`` the time in which the body must arrive. ``pixels`` is the size of one image;
+    the images of one request have at most eight times as many, because small files may be large
+    pictures.
     """
 
     body: int = 16_000_000
@@ -78,8 +81,12 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > limits.body:
         raise _too_large(limits)
+    from starlette.requests import ClientDisconnect
+
     try:
         return await asyncio.wait_for(_read(request, limits), limits.body_seconds)
+    except ClientDisconnect:  # Nobody reads this answer, but the log and the measurements have it.
+        raise Refusal(400, "The client left before the end of the body.") from None
     except (TimeoutError, asyncio.TimeoutError):  # Two names before Python 3.11.
         raise Refusal(408, f"The body took longer than {limits.body_seconds:g} seconds.") from None
 
@@ -114,12 +121,9 @@ def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -
     known = option_names(predictor.makes_masks)
     others = {name: value for name, value in content.items() if name not in (one, many)}
     options = _options(others, [one, many], known)
-    read = _read_image if images else _read_text
-    inputs = [
-        read(value, f"'{one}'" if single else f"{one} {number}", limits)
-        for number, value in enumerate(given)
-    ]
-    return Asked(inputs, options, single)
+    names = [f"'{one}'" if single else f"{one} {number}" for number in range(len(given))]
+    read = _read_images if images else _read_texts
+    return Asked(read(given, names, limits), options, single)
 
 
 def _json(body: bytes) -> dict[str, Any]:
@@ -174,6 +178,25 @@ def _options(given: Mapping[str, Any], inputs: list[str], known: list[str]) -> O
         if not fine or not abs(value) < _TOO_LARGE:
             raise Refusal(422, f"'{name}' must be {words}, got {_kind_of(value)}.")
     return Options(**given)
+
+
+def _read_texts(given: list[Any], names: list[str], limits: Limits) -> list[Any]:
+    return [_read_text(value, name, limits) for value, name in zip(given, names, strict=True)]
+
+
+def _read_images(given: list[Any], names: list[str], limits: Limits) -> list[Any]:
+    found, left = [], _TOGETHER * limits.pixels
+    for value, name in zip(given, names, strict=True):
+        picture = _read_image(value, name, limits)
+        left -= picture.width * picture.height
+        if left < 0:
+            raise Refusal(
+                413,
+                f"The images have more than {_TOGETHER * limits.pixels:,} pixels together: send "
+                "them in parts.",
+            )
+        found.append(picture)
+    return found
 
 
 def _read_text(value: Any, where: str, limits: Limits) -> str:

@@ -3,6 +3,7 @@
 
 let about = null;
 let shown = null; // The last prediction; moving the slider shows it again.
+let asked = 0; // Requests so far; only the answer to the last one is shown.
 let picture = null; // The image to predict: its name, and its content as a data URL.
 
 function percent(share) {
@@ -192,23 +193,27 @@ function wanted() {
 }
 
 async function predict() {
+  if (!about) return;
   if (about.unit === "images" && !picture) return say("Open an image first.", true);
   const content = about.unit === "images" ? { image: picture.url } : { text: $("text").value };
+  const turn = ++asked;
   $("predict").disabled = true;
   say("Predicting…");
   try {
     const answer = await (await ask("predict", asJson({ ...content, ...wanted() }), askForToken)).json();
+    if (turn !== asked) return;
     shown = answer.predictions[0];
     await show();
     say("Done.");
   } catch (error) {
+    if (turn !== asked) return;
     say(error.message, true);
   }
   $("predict").disabled = false;
 }
 
 function read(file) {
-  if (!file) return;
+  if (!file || !about) return;
   const reader = new FileReader();
   reader.onerror = () => say("The file cannot be read.", true);
   reader.onload = () => {

@@ -16,7 +16,7 @@ function progress(content) {
   $("bar").max = content.done + content.left;
   $("bar").value = content.done;
   $("progress").textContent =
-    `${content.done} documents done, ${content.left} left, with about ${content.errors_left.toFixed(1)} errors`;
+    `${content.done} documents done, ${content.left} left, with about ${content.errors_left.toFixed(1)} wrong entities`;
 }
 
 async function begin(event) {
@@ -26,8 +26,8 @@ async function begin(event) {
     const about = await json("about");
     types = about.types;
     progress(about);
-    $("start").hidden = true;
     await next();
+    $("start").hidden = true;
   } catch (error) {
     say(error.message, true);
   }
@@ -118,10 +118,12 @@ function choose(number) {
 }
 
 function change(made, place) {
+  const inText = $("text").contains(document.activeElement);
   past.push(entities);
   entities = made;
   chosen = Math.max(0, Math.min(entities.length - 1, place));
-  show();
+  if (inText) choose(chosen); // The old mark is gone: without this, screen readers leave the text.
+  else show();
 }
 
 function setType(type) {

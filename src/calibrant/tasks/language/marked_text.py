@@ -12,9 +12,18 @@ from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.sentences import Sentence, Span
 from calibrant.tasks.language.words import PLAIN, Splitter, Word
 
-__all__ = ["cut_text", "from_spans", "recut"]
+__all__ = ["cut_text", "from_spans", "has_words", "recut"]
 
 _VISIBLE = re.compile(f"[^{BLANK}]")
+
+
+def has_words(text: str) -> bool:
+    """Return whether a text has more than blanks.
+
+    >>> has_words(" \u200b"), has_words("…")
+    (False, True)
+    """
+    return _VISIBLE.search(text) is not None
 
 
 def from_spans(

@@ -237,6 +237,11 @@ class EntityPredictor(Predictor):
     def _calibrator_of(self, *, tokens: bool = False, **options: Any) -> Calibrator:  # noqa: ARG002
         return self._judge(tokens).calibrator
 
+    def fingerprints(self, **options: Any) -> dict[str, str | None]:
+        """Return those of the model and of both calibrators: of words, and of entities."""
+        entities = self.span_calibrator(**options).calibrator_
+        return {**super().fingerprints(**options), "entities": calibrator_fingerprint(entities)}
+
     def _check_policy(
         self, policy: Policy, *, reduction: str = AUTO, tokens: bool = False, **options: Any
     ) -> None:
