@@ -37,6 +37,24 @@ def test_table_marks_the_recommended_map_with_a_reason(files, capsys):
     assert "VALID: 800 examples, 5 folds; TEST: 800 examples; 3 classes" in out
 
 
+def test_the_next_command_is_named(files, tmp_path, capsys):
+    saved = str(tmp_path / "my calibrator.json")
+    options = ["--calibrators", "temperature", "--bootstrap", "0"]
+    main(["compare", *files, *options])
+    expected = "\nNext: the same command with -o calibrator.json    # save temperature\n"
+    assert capsys.readouterr().out.endswith(expected)
+    main(["compare", *files, *options, "-o", saved])
+    assert f"\nNext: calibrant apply '{saved}' FILE -o OUTPUT " in capsys.readouterr().out
+    main(["compare", *files, "--calibrators", "identity", "--bootstrap", "0"])
+    assert "Next:" not in capsys.readouterr().out
+
+
+def test_only_the_missing_file_is_named(files, capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", files[0]])
+    assert "arguments are required: TEST;" in capsys.readouterr().err
+
+
 def test_all_maps_or_why_not(files, capsys):
     assert main(["compare", *files, "--bootstrap", "100"]) == 0
     out = capsys.readouterr().out

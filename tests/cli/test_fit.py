@@ -34,6 +34,7 @@ def test_fits_and_saves(valid, tmp_path, capsys):
     assert "temperature, fitted on 500 examples" in out
     nll = expected.fitted_on_
     assert f"NLL {nll['nll_before']:.4f} -> {nll['nll_after']:.4f}" in out
+    assert f"\nNext: calibrant apply {path} FILE -o OUTPUT " in out
 
 
 @pytest.mark.parametrize("name", ["map.safetensors", "map.onnx"])

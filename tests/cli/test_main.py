@@ -202,6 +202,7 @@ def test_options_are_not_abbreviated(capsys):
     ("given", "expected"),
     [
         (["--reprot", "x.html"], "--reprot x.html. Did you mean '--report'? "),
+        (["--label", "y"], "--label y. Did you mean '--label-column'? "),  # Not '--labels'.
         (["--lable-column=y"], "--lable-column=y. Did you mean '--label-column'? "),
         (["--qqq"], "--qqq; "),
     ],

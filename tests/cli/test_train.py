@@ -192,7 +192,9 @@ def test_bench_runs_a_grid_and_skips_what_is_done(small_corpus, tmp_path, capsys
     left.with_name(".calibrant-0123456789abcdef.unfinished.json").write_text("half")
     capsys.readouterr()
     assert main(arguments) == 0
-    assert "2 recipes, 2 of them done" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "2 recipes, 2 of them done" in out
+    assert "Try: calibrant report " in out
     assert len(list(read_records(tmp_path / "runs"))) == 2
 
 

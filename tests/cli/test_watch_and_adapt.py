@@ -122,7 +122,7 @@ def test_adapt_with_copies(folder, capsys):
         capsys,
     )
     assert status == 0
-    assert "by set-level" in out
+    assert "method: set-level" in out
     assert "copy3.npz" in out
     assert load_calibrator(folder / "hard.json").learned()["correction_shift_"] < 0
 

@@ -75,6 +75,9 @@ def test_grids(tmp_path):
     path.write_text("[grids]\n")
     with pytest.raises(InputError, match="Did you mean 'grid'"):
         read_recipes(path)
+    path.write_text("epochs = 2\n")
+    with pytest.raises(InputError, match=r"'epochs' is a setting; write it below \[defaults\]"):
+        read_recipes(path)
 
 
 def test_the_longest_window_has_a_bucket():

@@ -257,7 +257,9 @@ def test_origins_by_hand(make_record):
     assert training["steps"] == 1400
     assert training["examples, at most"] == 1400 * 32
     assert training["examples a second within one run"] == pytest.approx(1400 * 32 / 40)
-    assert found["settings unless a unit says otherwise"]["batch"] == 32
+    settings = found["settings unless a unit says otherwise"]
+    assert settings["batch"] == 32
+    assert "train_file" not in settings  # Empty.
     records[0].training.clear()
     records[1].training.update(seconds=0)
     assert origins(arrange(records))["training"] == {"steps and seconds": "not recorded"}

@@ -81,6 +81,13 @@ def test_the_page_says_what_is_there(varied):
     assert "NVIDIA H200" in page
 
 
+def test_notes_of_a_corpus_are_sentences(make_record):
+    record = make_record()
+    record.training["notes"] = ["No test split.", "No validation split."]
+    text = markdown_report(build_study([record]))
+    assert "- notes: gum: No test split. No validation split.\n" in text
+
+
 def test_names_stay_text(make_record, tmp_path, undrawn):
     evil = "</script><b>&amp;x"
     record = make_record(data=f"a{evil}", circumstances={"device": evil})

@@ -142,7 +142,9 @@ class _Parser(argparse.ArgumentParser):
         shown = " ".join(argument or "'' (an empty argument)" for argument in unknown)
         # Without the dashes, which would make all options look alike.
         options = [option[2:] for option in self._option_string_actions if option[:2] == "--"]
-        near = nearest_name(unknown[0].partition("=")[0].removeprefix("--"), options)
+        given = unknown[0].partition("=")[0].removeprefix("--")
+        longer = [option for option in options if option.startswith(f"{given}-")]
+        near = nearest_name(longer[0] if len(longer) == 1 else given, options)
         near = near.replace("'", "'--", 1)
         self.error(f"unknown: {shown}. {near}" if near else f"unknown: {shown}")
 

@@ -198,7 +198,7 @@ def print_adaptation(found: Adaptation, args: argparse.Namespace) -> None:
     if args.json:
         print(document("adapt", {**found.to_dict(), "output": str(args.output)}))
         return
-    print(f"{counted(found.rows, 'row')} of new data, by {found.method}\n")
+    print(f"{counted(found.rows, 'row')} of new data; method: {found.method}\n")
     print(*map(printable, found.verdict), sep="\n", end="\n\n")
     if found.classes:
         heads = ["class", "before", "after", "interval", "changed"]

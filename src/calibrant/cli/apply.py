@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 import tempfile
@@ -26,7 +27,7 @@ from calibrant.files.standard_input import STANDARD
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "apply_command", "run"]
 
 
 def add_parser(commands: Any) -> None:
@@ -184,3 +185,13 @@ def _total(sources: list[Path]) -> int | None:
         source.length(next(iter(source.columns))) if source.columns else 0 for source in opened
     ]
     return None if None in counts else sum(count or 0 for count in counts)
+
+
+def apply_command(calibrator: Path, file: str = "FILE") -> str:
+    """Return the command that applies a saved calibrator, as the next step of other commands.
+
+    >>> apply_command(Path("my calibrator.json"))
+    "calibrant apply 'my calibrator.json' FILE -o OUTPUT    # write the calibrated scores"
+    """
+    saved = shlex.quote(str(calibrator))
+    return f"calibrant apply {saved} {file} -o OUTPUT    # write the calibrated scores"

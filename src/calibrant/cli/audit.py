@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.apply import apply_command
 from calibrant.cli.document import document
 from calibrant.cli.entities import audit_entity_files
 from calibrant.cli.entity_options import add_entity_options, without_entities
@@ -120,8 +121,7 @@ def _next_command(args: argparse.Namespace) -> str:
     """Suggest what to do with the result, as one line."""
     file = shlex.quote(str(args.files[0])) if len(args.files) == 1 else "FILE…"
     if args.calibrator is not None:
-        saved = shlex.quote(str(args.calibrator))
-        return f"calibrant apply {saved} {file} -o OUTPUT    # write the calibrated scores"
+        return apply_command(args.calibrator, file)
     return (
         f"calibrant compare VALID {file}    # which calibrator, fitted on other labelled "
         "predictions of the model, makes these more honest?"

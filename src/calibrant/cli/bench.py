@@ -92,18 +92,24 @@ def run(args: argparse.Namespace) -> int:
     )
     if args.dry_run or not waiting:
         print(done_before, *(printable(recipe.key) for recipe in waiting), sep="\n")
+        if not waiting:
+            _suggest(args)
         return 0
     titles = [read_title(path) for path in args.recipes]
     write_titles(args.output, titles)
     print(*filter(None, titles), sep="\n", end="\n" if any(titles) else "", file=sys.stderr)
     print(done_before, file=sys.stderr)  # Standard output is for the results.
     left = _run(waiting, args)
-    print(f"Records: {printable(str(args.output))}")
-    print(f"Try: calibrant report {printable(str(args.output))} -o report")
+    _suggest(args)
     if left:
         rest = "1 recipe is" if left == 1 else f"{left:,} recipes are"
         print(f"Time is up, and {rest} left: the same command continues from here.")
     return 3 if left else 0
+
+
+def _suggest(args: argparse.Namespace) -> None:
+    records = printable(str(args.output))
+    print(f"Records: {records}\nTry: calibrant report {records} -o report")
 
 
 def _concrete(recipes: Sequence[Recipe], args: argparse.Namespace) -> list[Recipe]:

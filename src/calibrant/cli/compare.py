@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.apply import apply_command
 from calibrant.cli.document import document
 from calibrant.cli.entities import compare_entity_files
 from calibrant.cli.entity_options import add_entity_options, without_entities
@@ -37,6 +38,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "more",
         nargs="*",
+        default=[],
         metavar="FILE",
         help="with --entities, all four files: PREDICTED and GOLD to fit on, PREDICTED and GOLD to "
         "evaluate on",
@@ -108,7 +110,16 @@ def run(args: argparse.Namespace) -> int:
         print_comparison(found)
         if args.output is not None:
             print(f"Saved: {printable(str(args.output))} ({found.recommended}, fitted on VALID)")
+        if found.recommended != "identity":
+            print(f"\nNext: {printable(_next_command(found, args))}")
     return 0
+
+
+def _next_command(found: Comparison, args: argparse.Namespace) -> str:
+    """Suggest what to do with the recommended calibrator, as one line."""
+    if args.output is not None:
+        return apply_command(args.output)
+    return f"the same command with -o calibrator.json    # save {found.recommended}"
 
 
 def _compared(

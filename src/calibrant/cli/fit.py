@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.apply import apply_command
 from calibrant.cli.document import document
 from calibrant.cli.entities import fit_entities
 from calibrant.cli.entity_options import add_entity_options, without_entities
@@ -243,3 +244,5 @@ def _print(calibrator: Calibrator, args: argparse.Namespace) -> None:
         f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\n"
         f"Learned: {printable(calibrator.describe())}\nSaved: {saved}"
     )
+    if args.output.suffix != ".onnx":  # Which onnxruntime applies.
+        print(f"\nNext: {printable(apply_command(args.output))}")

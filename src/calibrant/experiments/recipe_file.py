@@ -7,6 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,14 @@ def _content(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not TOML: {error}.") from None
     for key in content:
         if key not in ("defaults", "grid", "title"):
-            raise unknown_name(f"table of {path}:", key, ("defaults", "grid", "title"))
+            raise _unknown_key(path, key)
     return dict(content)
+
+
+def _unknown_key(path: Path, key: str) -> InputError:
+    if key in {field.name for field in fields(Recipe)}:
+        return InputError(f"{path}: '{key}' is a setting; write it below [defaults] or [[grid]].")
+    return unknown_name(f"table of {path}:", key, ("defaults", "grid", "title"))
 
 
 def expand_grid(

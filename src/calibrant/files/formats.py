@@ -82,8 +82,8 @@ def format_of(path: Path) -> Format:
         )
     if path.suffix.lower() == ".json":
         raise InputError(
-            f"{path}: predictions are read from .jsonl files, with one JSON value per line: write "
-            "each element of the list on its own line."
+            f"{path}: unknown kind of file '.json'; predictions in JSON are read from .jsonl "
+            "files: write each element of the list on its own line."
         )
     raise InputError(
         f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(suffixes())} or "

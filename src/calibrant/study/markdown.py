@@ -87,15 +87,21 @@ def _entries(values: object, depth: int = 0) -> str:
 
 def _describe(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        sentences = all(isinstance(v, str) and v.endswith(".") for v in value)
+        return (" " if sentences else ", ").join(map(str, value))
     if isinstance(value, dict):
         counts = all(type(v) is int for v in value.values())  # Each value with its records
         return "; ".join(
-            f"{k} ({v:,})" if counts else f"{k} {_describe(v)}" for k, v in value.items()
+            f"{k} ({v:,})" if counts else f"{k}{_mark(v)} {_describe(v)}" for k, v in value.items()
         )
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return f"{value:,}"
+
+
+def _mark(value: object) -> str:
+    """Return what separates a key from its value: numbers follow their name, words a colon."""
+    return ":" if isinstance(value, list | str) else ""
 
 
 def _line(cells: Iterable[str]) -> str:

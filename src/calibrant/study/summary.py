@@ -93,7 +93,9 @@ def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
         "corpora": sorted({run.corpus for run in runs}),
         "models": _counted(run.record.recipe.model for run in runs),
         "seeds": sorted({run.seed for run in runs}),
-        "settings unless a unit says otherwise": shared_settings(main)
+        "settings unless a unit says otherwise": {
+            key: value for key, value in shared_settings(main).items() if value not in ("", {}, [])
+        }
         | describe_by_corpus(main)
         | (describe_by_corpus(models) if models else {}),
         "training": _training(runs),
