@@ -10,13 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from calibrant import Claims, InputError, Predictions, audit, read
+from calibrant.calibrators import load_calibrator
 from calibrant.cli import main
 from calibrant.files import Columns, count_rows, rewrite, stream, suffixes
 from calibrant.files.columns import find_layout
 from calibrant.files.format import Layout
 from calibrant.files.formats import open_source
+from calibrant.policies import load_policy
 
 TRUE = ["cat", "dog", "", "cow", "dog", "cat"]
 PREDICTED = ["cat", "cat", "dog", "cow", "dog", "dog"]
@@ -157,6 +160,41 @@ def test_rewrite_keeps_all_rows_and_columns(tmp_path: Path, suffix: str) -> None
 
 def _layout(path: Path) -> Layout:
     return find_layout(open_source(path), Columns(), None, labelled=False)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet", ".arrow"])
+def test_commands_that_need_no_label_take_text(
+    tmp_path: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some formats give labels as a dictionary, which every command must know."""
+    random = np.random.default_rng(0)
+    c = random.uniform(0.4, 1, 600)
+    right, predicted = random.random(600) < c, np.where(random.random(600) < 0.5, "A", "NA")
+    table = {"true_label": np.where(right, predicted, "C").tolist()}
+    table |= {"pred_label": predicted.tolist(), "confidence": c.tolist()}
+    path, plain = tmp_path / f"p{suffix}", save(tmp_path / "plain.csv", table)
+    if suffix == ".arrow":
+        feather.write_feather(pa.table(table), path, compression="uncompressed")
+    elif suffix != ".csv":
+        save(path, table)
+    path = plain if suffix == ".csv" else path
+    fitted, policy = str(tmp_path / "c.json"), str(tmp_path / "p.json")
+    assert main(["fit", str(plain), "--calibrator", "platt", "-o", fitted]) == 0
+    assert main(["guarantee", str(plain), "--target-risk", "0.3", "-o", policy]) == 0
+    out = tmp_path / f"out{suffix}"
+    assert main(["apply", fitted, str(path), "-o", str(out)]) == 0
+    expected = load_calibrator(fitted).transform(read(plain))
+    np.testing.assert_allclose(read(out).confidence, expected.confidence, rtol=1e-12)
+    assert read(out).text("about").tolist() == predicted.tolist()
+    assert main(["apply", str(path), "--policy", policy, "-o", str(tmp_path / "d.csv")]) == 0
+    decided = load_policy(policy).decide(read(plain))
+    lines = (tmp_path / "d.csv").read_text().splitlines()[1:]
+    assert ["rue" in line for line in lines] == decided.tolist()
+    capsys.readouterr()
+    assert main(["watch", str(path), "--reference", str(plain), "--json"]) == 0
+    total = json.loads(capsys.readouterr().out)["total"]
+    assert (total["labelled"], total["drift"]["classes"]) == (600, 0)
+    assert total["labelled_accuracy"] == pytest.approx(right.mean())
 
 
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

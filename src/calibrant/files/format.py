@@ -127,6 +127,11 @@ class Block:
     # Columns of ``Layout.coded`` that the format need not turn into one text per row.
     coded: Mapping[str, Dictionary] = field(default_factory=dict)
 
+    @property
+    def all_columns(self) -> Mapping[str, Any]:
+        """The columns, also the coded ones."""
+        return {**self.columns, **self.coded}
+
     def labels(self, layout: Layout) -> np.ndarray:
         """Return the labels, as text if columns name the classes and some name is a number.
 

@@ -221,7 +221,7 @@ def assemble(
 
 
 def _top_labels(block: Block, layout: Layout, names: Sequence[str] | None) -> Claims:
-    columns: dict[str, Any] = {**block.columns, **block.coded}
+    columns = block.all_columns
     own = (layout.predicted, layout.correct)
     return Claims.from_top_label(
         None if layout.predicted is None else columns[layout.predicted],

@@ -89,7 +89,7 @@ def stream_top_labels(
 
 def _claims(block: Block, layout: Layout) -> Claims:
     confidence = block.columns[layout.scores[0]]
-    predicted = None if layout.predicted is None else block.columns[layout.predicted]
+    predicted = None if layout.predicted is None else block.all_columns[layout.predicted]
     return Claims.from_top_label(predicted, confidence, correct=np.ones(len(confidence), bool))
 
 
@@ -145,7 +145,7 @@ def _chunks(
 def _marked_claims(path: Path, block: Block, layout: Layout) -> Block:
     """Return a block of top labels with a column of which are right, and of which have a label."""
     try:
-        right = _right(block.columns, layout)
+        right = _right(block.all_columns, layout)
     except RowError as error:
         where = f"{block.unit} {block.numbers[error.row]}"
         raise InputError(f"{path}: {error.at(where)}") from None
@@ -153,7 +153,7 @@ def _marked_claims(path: Path, block: Block, layout: Layout) -> Block:
     return _with_known(block, _NO_LABEL, np.where(known, right, 0.0), known)
 
 
-def _right(columns: Mapping[str, np.ndarray], layout: Layout) -> np.ndarray:
+def _right(columns: Mapping[str, Any], layout: Layout) -> np.ndarray:
     """Return 1 where the predicted label is right, else 0, NaN without a label; −100 stays."""
     if layout.correct is not None:
         return truth_values(columns[layout.correct], layout.correct)
@@ -161,7 +161,7 @@ def _right(columns: Mapping[str, np.ndarray], layout: Layout) -> np.ndarray:
         return np.full(len(columns[layout.scores[0]]), np.nan)
     claims = Claims.from_top_label(
         columns[layout.predicted],
-        np.zeros(len(columns[layout.predicted])),
+        np.zeros(len(columns[layout.scores[0]])),
         columns[layout.label],
     )
     truth = encode(columns[layout.label], claims.names)
@@ -188,7 +188,7 @@ def _with_known(block: Block, label: str, labels: np.ndarray, known: np.ndarray)
     if given is not None and given.shape == known.shape and given.dtype.kind in "biu":
         known = known & given.astype(bool)
     columns = {**block.columns, label: labels, LABELLED: known}
-    return Block(columns, block.numbers, block.unit)
+    return replace(block, columns=columns)
 
 
 def _filled(

@@ -193,7 +193,8 @@ def _mapped(
     shape = (len(scores), len(layout.scores)) if layout.per_class else scores.shape
     many = layout.kind == "multi-label"
     labels = np.zeros(shape[:-1] if len(shape) > 1 and not many else shape, np.int64)
-    labelled = Block({**block.columns, _NO_LABEL: labels}, block.numbers, block.unit)
+    columns = {**block.columns, _NO_LABEL: labels}
+    labelled = replace(block, columns=columns)
     top = layout.kind == "top-label"
     layout = replace(layout, label=_NO_LABEL, correct=_NO_LABEL if top else None, named=False)
     old = assemble(path, labelled, layout, layout.label_names, first)
