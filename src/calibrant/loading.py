@@ -67,7 +67,7 @@ def load_run(
         return load_export(folder)
     recipe = _recipe(folder)
     task = task_of(recipe.get("task", DEFAULT_TASK))
-    torch = require("torch", "torch", "A trained model")
+    torch = require("torch", "transformers", "A trained model")
     from calibrant.tasks.encoders.foreign_models import trusting
 
     device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -81,6 +81,18 @@ def test_the_page_says_what_is_there(varied):
     assert "NVIDIA H200" in page
 
 
+def test_few_runs_are_named_beside_the_bold_numbers(make_record):
+    def note(seeds):
+        records = [
+            make_record(method=m, seed=s) for m in ("cross_entropy", "focal") for s in range(seeds)
+        ]
+        return markdown_report(build_study(records))
+
+    words = "With fewer than five runs of each method, the test separates only large"
+    assert words in note(3)
+    assert words not in note(5)
+
+
 def test_notes_of_a_corpus_are_sentences(make_record):
     record = make_record()
     record.training["notes"] = ["No test split.", "No validation split."]

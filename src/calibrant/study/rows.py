@@ -33,6 +33,10 @@ _ONE_SEED = (
     " One seed has no interval and allows no test: it is bold only as the best mean of what was "
     "run with one seed throughout."
 )
+_FEW_RUNS = (
+    " With fewer than five runs of each method, the test separates only large and steady "
+    "differences."
+)
 
 
 def by_method(runs: Iterable[Run], axes: Sequence[str] = ()) -> Cells:
@@ -147,4 +151,5 @@ def describe_bold(cells: Cells, rows: Iterable[TableRow], where: str = "") -> st
     alone = any(len({run.seed for run in cell}) == 1 for cell in cells.values())
     if not marked:
         return " One seed has no interval." if alone else ""
-    return meaning + (_ONE_SEED if alone else "")
+    few = 1 < min(map(len, cells.values())) < 5
+    return meaning + (_ONE_SEED if alone else "") + (_FEW_RUNS if few else "")

@@ -210,7 +210,7 @@ def _several(where: str, first: tuple[int, ...], which: str, other: tuple[int, .
 
 def _digits(size: Framing | int | None) -> list[Example]:
     """Load scikit-learn's 1,797 handwritten digits of 8×8 pixels, whose values are 0 to 16."""
-    sklearn = require("sklearn.datasets", "sklearn", "The embedded digits")
+    sklearn = require("sklearn.datasets", "sklearn", "The data set 'digits'")
     pixels, labels = sklearn.load_digits(return_X_y=True)
     images = np.round(pixels.reshape(-1, 8, 8, 1) * 255 / 16).astype(np.uint8)
     return array_examples(images, list(map(str, labels)), size, DIGITS)
