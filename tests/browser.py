@@ -65,7 +65,7 @@ class Browser:
         self.url += "/" + session["sessionId"]
 
     def _send(self, command, content=None, method="POST"):
-        data = None if method == "DELETE" else json.dumps(content or {}).encode()
+        data = None if method != "POST" else json.dumps(content or {}).encode()
         request = urllib.request.Request(self.url + command, data, method=method)
         request.add_header("Content-Type", "application/json")
         # No proxy of the environment stands between two processes of one machine.
@@ -125,6 +125,21 @@ class Browser:
         for kind in ("rawKeyDown", "keyUp"):
             code = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}[key]
             self.devtools("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
+    @contextmanager
+    def new_window(self):
+        """Look into the window that the page has opened, then close it."""
+        own = self._send("/window", method="GET")
+        for _ in range(400):
+            if others := [w for w in self._send("/window/handles", method="GET") if w != own]:
+                break
+            time.sleep(0.02)
+        self._send("/window", {"handle": others[0]})
+        try:
+            yield
+        finally:
+            self._send("/window", method="DELETE")
+            self._send("/window", {"handle": own})
 
     def wait(self, script):
         """Return the value of a script as soon as it has one."""

@@ -44,6 +44,11 @@ class TestPredictions:
         (found,) = post(client, {"text": "a"}).json()["predictions"]
         assert found == {"label": "short", "confidence": pytest.approx(0.9), "accepted": True}
 
+    def test_whole_numbers_with_a_point(self, client):
+        """JSON has one kind of number, so 2.0 is a whole one, as in the schema."""
+        found = [post(client, {"text": "a", "top_k": top_k}).json() for top_k in (2, 2.0)]
+        assert found[0] == found[1]
+
     def test_below_the_least_confidence_nothing_is_accepted(self, client):
         (found,) = post(client, {"text": "a", "min_confidence": 0.95}).json()["predictions"]
         assert not found["accepted"]
@@ -114,6 +119,8 @@ REFUSED = [
     (b'{"text": "a", "level": -1' + b"0" * 400 + b"}", 422, "a number"),
     (b'{"text": "a", "maps": true}', 422, "Unknown field 'maps'"),
     (b'{"text": "a", "level": "high"}', 422, "a text"),
+    (b'{"text": "a", "level": 1}', 422, "between 0 and 1"),
+    (b'{"text": "a", "level": 0}', 422, "between 0 and 1"),
 ]
 
 
@@ -289,6 +296,19 @@ class TestTheRest:
             assert client.get("/model").status_code == 200
             assert client.get("/openapi.json").json()["info"]["title"] == "FastAPI"
             assert client.get("/model/openapi.json").json()["info"]["title"] == "calibrant"
+
+    def test_a_form_opens_the_report(self, predictor, tmp_path):
+        report = tmp_path / "report.html"
+        report.write_text("<p>Report")
+        client = TestClient(app(predictor, report=report, token="se+&cret"))
+        assert client.get("/report").status_code == 401
+        for given in ({}, {"token": ""}, {"token": "other"}, {"token": "ü"}):
+            assert client.post("/report", data=given).status_code == 401
+        assert client.post("/report", content=b"token=\xff").status_code == 401
+        token = {"token": "se+&cret"}
+        assert client.post("/report", data=token).text == "<p>Report"
+        other = {"Origin": "http://evil.example"}
+        assert client.post("/report", data=token, headers=other).status_code == 403
 
     def test_versions_of_starlette_that_keep_no_route(self, predictor):
         """Only newer versions put the route into the scope."""

@@ -124,6 +124,26 @@ def test_a_phone_and_the_keyboard(browser, address, dark):
     assert browser.run("return document.getElementById('report').getAttribute('href')") == "report"
 
 
+def test_the_report_has_its_styles_with_a_token_too(browser, finder, tmp_path):
+    """The page's own policy for contents, which forbids them, must not reach the report."""
+    report = tmp_path / "report.html"
+    report.write_text("<style>p{color:rgb(1,2,3)}</style><p>x<script>document.title='ran'</script>")
+    with served(app(finder, report=report, token="a+b")) as address:
+        browser.open(address)
+        browser.wait("!document.getElementById('token-form').hidden")
+        browser.run(
+            "document.getElementById('token').value = 'a+b';"
+            "document.querySelector('#token-form button').click()"
+        )
+        browser.wait("!document.getElementById('report').hidden")
+        browser.run("document.getElementById('report').click()")
+        with browser.new_window():
+            browser.wait("document.title === 'ran'")
+            assert browser.run("return location.href") == address + "report"
+            script = "return getComputedStyle(document.querySelector('p')).color"
+            assert browser.run(script) == "rgb(1, 2, 3)"
+
+
 def test_an_error_is_shown(browser, address):
     browser.open(address)
     browser.wait("!document.getElementById('ask').hidden")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from calibrant.errors import InputError
 from calibrant.serving.refusal import Refusal
@@ -13,7 +13,7 @@ from calibrant.serving.refusal import Refusal
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["LOOPBACK", "check_access", "check_site", "check_token"]
+__all__ = ["LOOPBACK", "check_access", "check_form", "check_site", "check_token"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 
@@ -64,7 +64,19 @@ def check_access(request: Request, token: str | None) -> None:
     if token is None:
         return
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
+    if scheme.lower() != "bearer":
+        given = ""
+    _compare(given, token)
+
+
+def check_form(body: bytes, token: str | None) -> None:
+    """Refuse a form without the token: a page that opens another one sends no header."""
+    if token is not None:
+        _compare(parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0], token)
+
+
+def _compare(given: str, token: str) -> None:
+    if not hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
         raise Refusal(
             401,
             "This service needs a token: send the header 'Authorization: Bearer TOKEN'.",

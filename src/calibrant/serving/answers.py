@@ -25,7 +25,7 @@ _STATIC = ("common.js", "masks.js", "page.js", "page.css", "review.js", "review.
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'; "
+    "img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'"
 )
 Answer = Callable[["Request"], Awaitable["Response"]]
@@ -109,7 +109,7 @@ def page_answer(name: str) -> Response:
     headers = {
         "Content-Security-Policy": _PAGE_POLICY,
         "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
+        "Referrer-Policy": "same-origin",  # Without any, a form would come from the origin "null".
     }
     kind = _KINDS["." + name.rpartition(".")[2]]
     return Response(_page_file(name), headers=headers, media_type=kind)

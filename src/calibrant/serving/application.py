@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.json_values import FORMAT, json_values
+from calibrant.serving.access import check_form
 from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer, static
 from calibrant.serving.batching import Batcher, QueueFull
 from calibrant.serving.measurements import Measurements
@@ -114,6 +115,7 @@ class _Service:
             guard("/openapi.json", self.schema),
             guard("/about", self.about),
             guard("/report", self.show_report),
+            guard("/report", self.open_report, "POST", open_to_all=True),
             guard("/", self.page, open_to_all=True),
             guard("/static/{name}", static, open_to_all=True),
         ]
@@ -220,6 +222,11 @@ class _Service:
         return FileResponse(
             self.report, headers={"Content-Security-Policy": sandbox}, media_type="text/html"
         )
+
+    async def open_report(self, request: Request) -> Response:
+        """Answer POST /report: a form with the token, because no link has a header."""
+        check_form(await read_body(request, self.limits), self.token)
+        return await self.show_report(request)
 
     async def page(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /."""

@@ -169,15 +169,24 @@ def option_names(masks: bool) -> list[str]:
 
 
 def _options(given: Mapping[str, Any], inputs: list[str], known: list[str]) -> Options:
-    for name, value in given.items():
+    for name in given:
         if name not in known:
             names = ", ".join([*inputs, *known])
             raise Refusal(422, f"Unknown field '{shortened(name, 60)}'. Known: {names}.")
-        kind, words = _KINDS.get(name, ((int, float), "a number"))
-        fine = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-        if not fine or not abs(value) < _TOO_LARGE:
-            raise Refusal(422, f"'{name}' must be {words}, got {_kind_of(value)}.")
-    return Options(**given)
+    options = Options(**{name: _option(name, value) for name, value in given.items()})
+    if not 0 < options.level < 1:  # Also without a target risk, which alone uses it.
+        raise Refusal(422, f"'level' must be between 0 and 1, got {options.level:g}.")
+    return options
+
+
+def _option(name: str, value: Any) -> Any:
+    kind, words = _KINDS.get(name, ((int, float), "a number"))
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON has only one kind of number: 3.0 is a whole one.
+    fine = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
+    if not fine or not abs(value) < _TOO_LARGE:
+        raise Refusal(422, f"'{name}' must be {words}, got {_kind_of(value)}.")
+    return value
 
 
 def _read_texts(given: list[Any], names: list[str], limits: Limits) -> list[Any]:
