@@ -371,7 +371,7 @@ def test_training_says_what_raw_text_costs(trained):
         ("recipe.json", b"{}", "recipe.json: not a recipe of a run"),
         ("calibrator.json", None, "is damaged: it has no calibrator.json"),
         ("calibrator.json", b"{}", "is not a calibrator saved by calibrant"),
-        ("entities.json", b"{}", "entities.json: no maps of entities"),
+        ("entities.json", b"{}", "entities.json: no calibrators of entities"),
         ("entities.json", b'{"signature": "calibrant entities", "format": 9}', "reads format 1"),
         (
             "entities.json",
