@@ -1,10 +1,13 @@
 """Predictions, and the same in shards of parquet."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from calibrant import Predictions
+from calibrant.distributed import engines
+from calibrant.distributed.parquet_parts import plan_parts
 from calibrant.files import write
 
 
@@ -31,3 +34,8 @@ def write_shards(predictions, folder, cuts, groups=2):
         pieces = [part[i : i + size] for i in range(0, len(part), size)]
         write(iter(pieces), folder / f"part-{number:03}.parquet")
     return folder
+
+
+def make_parts_small(monkeypatch):
+    """Let every row group be a part of its own."""
+    monkeypatch.setattr(engines, "plan_parts", partial(plan_parts, scores=1))

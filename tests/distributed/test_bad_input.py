@@ -1,15 +1,17 @@
 """What goes wrong on a cluster is one clear line, and names the file and the row group."""
 
 import os
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.distributed.shards import random_predictions, write_shards
+from tests.distributed.shards import make_parts_small, random_predictions, write_shards
 
+from calibrant.calibrators import Temperature
 from calibrant.cli import main
-from calibrant.distributed import audit
+from calibrant.distributed import audit, fit
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.errors import CalibrantError, InputError
 
@@ -66,12 +68,16 @@ def test_a_schema_that_differs_is_named(folder):
         audit(str(folder), bootstrap=0)
 
 
-def test_a_number_of_classes_that_differs_is_named(folder):
+def test_a_number_of_classes_that_differs_is_named(folder, monkeypatch):
     lists = pa.array([[0.0] * 5] * 10, pa.list_(pa.float32()))
     columns = {"logits": lists, "label": np.zeros(10, int), "site": ["A"] * 10}
     pq.write_table(pa.table(columns), folder / "part-003.parquet")
-    with pytest.raises(InputError, match=r"differ in the number of classes: . in .*shards"):
-        audit(str(folder), bootstrap=0)
+    for small in (False, True):
+        if small:
+            make_parts_small(monkeypatch)
+        for run in (partial(audit, bootstrap=0), partial(fit, calibrator="vector")):
+            with pytest.raises(InputError, match=r"differ in the number of classes: . in .*shards"):
+                run(str(folder))
 
 
 def test_empty_files_change_nothing(folder):
@@ -129,3 +135,37 @@ def test_an_engine_that_is_not_there_is_one_line(monkeypatch):
 def test_skipping_needs_an_engine(folder, capsys):
     assert main(["audit", str(folder), "--skip-corrupt"]) == 2
     assert "--skip-corrupt needs --engine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("given", [".", "./", "./shards", "shards//", "../in/shards"])
+def test_every_file_of_a_folder_is_read_however_it_is_spelled(given, tmp_path, monkeypatch):
+    folder = tmp_path / "in" / "shards"
+    folder.mkdir(parents=True)
+    for number in range(11):  # Names of one and two characters: no prefix hides any of them.
+        random_predictions(20, seed=number).write(folder / f"{number}.parquet")
+    monkeypatch.chdir(folder if given in (".", "./") else folder.parent)
+    assert audit(given, bootstrap=0).provenance["n"] == 220
+
+
+@pytest.mark.parametrize("error", [PermissionError("Access Denied"), FileNotFoundError("a key")])
+def test_what_a_remote_storage_refuses_is_not_damage(error, folder, monkeypatch):
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    for path in sorted(folder.iterdir()):
+        memory.pipe(f"/refused/{path.name}", path.read_bytes())
+    opened = type(memory).open
+
+    def refused(self, path, *rest, **options):
+        if path.endswith("part-001.parquet"):
+            raise error  # Without a number, as s3fs raises it.
+        return opened(self, path, *rest, **options)
+
+    monkeypatch.setattr(type(memory), "open", refused)
+    with pytest.raises(InputError, match=r"part-001\.parquet"):
+        audit("memory://refused", skip_damaged=True)
+
+
+def test_a_calibrator_that_reads_whole_sentences_is_refused(folder):
+    calibrator = Temperature().fit(random_predictions(200))
+    calibrator.signals_ = ("sentence.margin",)
+    with pytest.raises(InputError, match=r"means over sentences.*audit the copies"):
+        audit(str(folder), calibrator=calibrator)

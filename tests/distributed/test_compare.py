@@ -1,9 +1,12 @@
 """Comparisons of parts choose as those in memory do."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import top_labels, weighted
+from tests.distributed.test_bad_input import damage
 
 import calibrant
 from calibrant import Predictions
@@ -86,3 +89,27 @@ def test_the_same_data_are_refused(tmp_path):
     with pytest.raises(InputError, match="hold the same examples"):
         compare(str(first), str(second), ["temperature"])
     assert compare(str(first), str(second), ["temperature"], same_data=True, bootstrap=100)
+
+
+@pytest.mark.parametrize("same_data", [False, True])
+def test_a_table_without_labels_is_named(same_data, tmp_path):
+    good = str(write_shards(random_predictions(200), tmp_path / "good", [100]))
+    (tmp_path / "none").mkdir()
+    columns = {"logits": [[0.0] * 4] * 9, "label": [-100] * 9, "site": ["A"] * 9}
+    pq.write_table(pa.table(columns), tmp_path / "none" / "a.parquet")
+    bad = str(tmp_path / "none")
+    with pytest.raises(InputError, match="TEST: every row is ignored or without a label"):
+        compare(good, bad, ["temperature"], same_data=same_data)
+    with pytest.raises(InputError, match="every row is ignored or without a label"):
+        compare(bad, good, ["temperature"], same_data=same_data)
+
+
+def test_what_is_left_out_is_counted(tmp_path):
+    _, paths = halves(random_predictions(3000), tmp_path)
+    damage(tmp_path / "valid" / "part-001.parquet", 1)
+    (tmp_path / "test" / "part-000.parquet").write_bytes(b"PAR1 no parquet")
+    found = compare(*paths, ["temperature"], bootstrap=0, skip_damaged=True)
+    counted = [found.left_out[name] for name in ("row_groups", "rows", "files")]
+    assert counted == [1, 550, 1]
+    assert found.settings.valid_examples == 1500 - 550
+    assert found.to_dict()["left_out"]["rows"] == 550

@@ -150,3 +150,14 @@ def copy_of(folder):
     other = folder.parent / "other"
     other.mkdir()
     return shutil.copy(folder / "part-000.parquet", other)
+
+
+def test_copies_of_a_file_that_changed_are_not_kept(folder, calibrator, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        apply_to_files(calibrator, str(folder), tmp_path / "out", engine=Interrupted())
+    random_predictions(300, seed=3).write(folder / "part-000.parquet", overwrite=True)
+    with pytest.raises(InputError, match="or other input"):
+        apply_to_files(calibrator, str(folder), tmp_path / "out")
+    apply_to_files(calibrator, str(folder), tmp_path / "out", overwrite=True)
+    found = written(tmp_path / "out")
+    assert found["part-000.parquet"] == expected(folder, calibrator, tmp_path)["part-000.parquet"]

@@ -12,11 +12,15 @@ from calibrant import Predictions
 from calibrant.calibrators import (
     CALIBRATORS,
     CalibrationWarning,
+    Temperature,
     calibrator_class,
     load_calibrator,
 )
 from calibrant.distributed import fit
-from calibrant.distributed.fitting import is_distributed
+from calibrant.distributed.engines import open_dataset
+from calibrant.distributed.fitting import Source, is_distributed, survey
+from calibrant.distributed.passes import Passes
+from calibrant.distributed.reading import reader_of
 from calibrant.errors import InputError
 from calibrant.files import write
 
@@ -162,3 +166,33 @@ def test_ignored_rows_of_parts_without_others_are_counted(name, tmp_path):
     assert (found.fitted_on_["n"], found.fitted_on_["ignored"]) == (500, 400)
     with pytest.raises(InputError, match="every row is ignored"):
         fit(tmp_path / "1.parquet", name)
+
+
+def test_few_labels_among_many_rows_are_found(tmp_path):
+    """The sample is of rows with labels: a table may have few of them."""
+    n, known = 60_000, [5, 4321, 59_999]
+    random = np.random.default_rng(0)
+    logits = random.normal(size=(n, 3)).astype(np.float32)
+    labels = np.full(n, -100)
+    labels[known] = [0, 1, 2]
+    scores = pa.FixedSizeListArray.from_arrays(pa.array(logits.ravel()), 3)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"logits": scores, "label": labels}), path, row_group_size=10_000)
+    found, whole = fit(str(path), "temperature"), Temperature().fit(calibrant.read(path))
+    assert found.temperature_ == pytest.approx(whole.temperature_, rel=1e-8)
+    counts = [{k: c.fitted_on_[k] for k in ("n", "ignored")} for c in (found, whole)]
+    assert counts == [{"n": 3, "ignored": n - 3}] * 2
+
+
+def test_the_sample_of_many_labels_is_no_larger(tmp_path):
+    random = np.random.default_rng(0)
+    scores = random.random((3000, 40))
+    labels = (random.random(scores.shape) < scores).astype(int)
+    columns = {"probabilities": scores.tolist(), "label": labels.tolist()}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    opened = open_dataset(str(tmp_path / "a.parquet"))
+    reader = reader_of(opened.dataset, kind="multi-label", schemas=opened.schemas)
+    passes = Passes(opened.dataset, reader)
+    known = passes.one(lambda ask: survey(ask, Source.of(passes)))
+    assert known.n == 120_000
+    assert 10_000 < len(known.sample) < 25_000

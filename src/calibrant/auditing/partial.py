@@ -30,6 +30,7 @@ _KIND = "PartialAudit"
 _IN_SENTENCES = ("sentence", "unfit")  # The groups that metrics of entities read.
 # Sums that have a method ``merge``, or may be added.
 _MERGED = ("class_sums", "pixels", "groups", "positive", "label_sums", "sample")
+_OF_THE_FIRST = ("start", "like_probabilities", "dtype")  # As the first rows have them.
 _ADDED = ("rows", "ignored", "unlabelled", "rounded", "weight", "squares")
 
 
@@ -66,7 +67,8 @@ class PartialAudit:
             return self if theirs.state is None else other
         self._check(other)
         if theirs.start < mine.start:
-            mine.start, mine.like_probabilities = theirs.start, theirs.like_probabilities
+            for name in _OF_THE_FIRST:
+                setattr(mine, name, getattr(theirs, name))
         for name in _ADDED:
             setattr(mine, name, getattr(mine, name) + getattr(theirs, name))
         for name in ("state", "top", "entities"):

@@ -139,13 +139,16 @@ def _compared(
 def _compared_on_cluster(
     args: argparse.Namespace, names: list[str] | None, options: dict[str, Any]
 ) -> Comparison:
+    from calibrant.cli.audit import print_left_out
     from calibrant.cli.options import columns_from
     from calibrant.distributed import compare
     from calibrant.distributed.engines import using_engine
 
     reading = {"columns": columns_from(args), "kind": args.kind, "skip_damaged": args.skip_corrupt}
     with using_engine(args.engine) as engine:
-        return compare(args.valid, args.test, names, engine=engine, **reading, **options)
+        found = compare(args.valid, args.test, names, engine=engine, **reading, **options)
+    print_left_out({"left_out": found.left_out})
+    return found
 
 
 def _check_output(args: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calibrant.calibrators import Calibrator
@@ -73,6 +73,7 @@ class Comparison:
     settings: Settings
     fitted: Mapping[str, Calibrator]
     difference: str | None = None  # How TEST differs from VALID beyond chance, in one sentence.
+    left_out: Mapping[str, Any] = field(default_factory=dict)  # What a cluster could not read.
 
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.rows)} calibrators: {self.recommended} is recommended>"
@@ -109,4 +110,4 @@ class Comparison:
             "skipped": [{"name": name, "reason": why} for name, why in self.skipped.items()],
             "settings": asdict(self.settings),
         }
-        return dict(json_values(content))
+        return dict(json_values(content | ({"left_out": self.left_out} if self.left_out else {})))

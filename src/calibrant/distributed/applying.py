@@ -14,7 +14,7 @@ from calibrant.files.columns import DEFAULT_COLUMNS, Columns
 from calibrant.files.format import FileKind, NewScores
 from calibrant.files.writing import new_scores
 
-__all__ = ["apply"]
+__all__ = ["apply", "check_rows_suffice"]
 
 
 def apply(
@@ -29,16 +29,21 @@ def apply(
     Like ``calibrant apply``, it keeps all rows and all other columns. Nothing is computed until
     the result is read or written.
     """
-    if calibrator.signals_:
-        raise InputError(
-            f"{calibrator.name} reads means over sentences, which batches of a table may cut: "
-            "apply it to files."
-        )
+    check_rows_suffice(calibrator, "apply it to files")
     dataset: Any = open_dataset(table).dataset
     if not hasattr(dataset, "with_batches"):
         raise InputError("Parquet files are copied by calibrant.distributed.apply_to_files.")
     change = _Change(calibrator, columns, kind, dataset.schema())
     return dataset.with_batches(change, change.schema())
+
+
+def check_rows_suffice(calibrator: Calibrator, remedy: str) -> None:
+    """Refuse a calibrator that reads more than the rows of a batch."""
+    if calibrator.signals_:
+        raise InputError(
+            f"{calibrator.name} reads means over sentences, which batches of a table may cut: "
+            f"{remedy}."
+        )
 
 
 @dataclass(frozen=True)

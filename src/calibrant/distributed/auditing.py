@@ -12,6 +12,7 @@ from calibrant.auditing.partial import PartialAudit
 from calibrant.auditing.record import Audit
 from calibrant.auditing.run import MOST_SORTED, check_bins, conclude
 from calibrant.calibrators import Calibrator
+from calibrant.distributed.applying import check_rows_suffice
 from calibrant.distributed.engine import Engine, Part
 from calibrant.distributed.engines import open_dataset
 from calibrant.distributed.left_out import LeftOut
@@ -59,6 +60,8 @@ def audit(
     """
     estimate = Estimator(bootstrap, level, seed)
     check_bins(bins)
+    if calibrator is not None:
+        check_rows_suffice(calibrator, "apply it to the files first, and audit the copies")
     opened = open_dataset(dataset, engine, skip_damaged=skip_damaged)
     reader = reader_of(opened.dataset, columns, kind, opened.schemas)
     shown = (per,) if isinstance(per, str) else tuple(per)

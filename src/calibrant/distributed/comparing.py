@@ -15,7 +15,7 @@ from calibrant.comparison import REPLICATES, Comparison, Row, Settings, check_re
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.selection import calibrator_names, in_order, remarks
 from calibrant.distributed.engine import Engine
-from calibrant.distributed.engines import open_dataset
+from calibrant.distributed.engines import Opened, open_dataset
 from calibrant.distributed.evaluating import BLOCKS, HeldOut, Marks, OnTest
 from calibrant.distributed.fitting import (
     Known,
@@ -24,7 +24,8 @@ from calibrant.distributed.fitting import (
     fit_routine,
     survey,
 )
-from calibrant.distributed.passes import Answer, Ask, Passes
+from calibrant.distributed.left_out import LeftOut
+from calibrant.distributed.passes import Answer, Ask, Passes, Question
 from calibrant.distributed.reading import reader_of
 from calibrant.distributed.views import Folded
 from calibrant.errors import CalibrantError, InputError
@@ -84,14 +85,22 @@ def compare(
         _check_other_data(on_valid, on_test)
     known, fitted, skipped = _fit_all(on_valid, sources[0], names, folds, seed)
     losses = HeldOut(_by_fold(fitted, folds), folds, seed, known.floor(logarithmic=False))
-    held_out = on_valid.one(lambda ask: ask(losses))
+    held_out = _answer(on_valid, losses, "VALID")
     whole = {name: fits[_WHOLE] for name, fits in fitted.items()}
-    tested = on_test.one(lambda ask: ask(OnTest(tuple(whole.values()), bins)))
+    tested = _answer(on_test, OnTest(tuple(whole.values()), bins), "TEST")
     rows = _rows(whole, held_out, tested, Bins(bins), bootstrap, seed)
     chosen, reason = _chosen(whole, held_out, known, replicates, seed)
     n_test, classes = int(tested["sum:n"][0]), len(sources[0].names or ()) or known.sample.classes
     settings = Settings(known.n, n_test, classes, folds, bootstrap, seed, bins)
-    return Comparison(tuple(rows), skipped, chosen, reason, settings, whole)
+    left_out = _left_out(opened, (on_valid, on_test))
+    return Comparison(tuple(rows), skipped, chosen, reason, settings, whole, left_out=left_out)
+
+
+def _left_out(opened: Sequence[Opened], passes: Sequence[Passes]) -> dict[str, Any]:
+    """Return what could not be read of VALID and TEST together; nothing where all was."""
+    found = sum((each.left_out for each in passes), LeftOut())
+    files = tuple(name for each in opened for name in each.damaged)
+    return dict(replace(found, files=files).described().get("left_out", {}))
 
 
 def _check_same_kind(valid: Source, test: Source) -> None:
@@ -102,12 +111,20 @@ def _check_same_kind(valid: Source, test: Source) -> None:
 
 
 def _check_other_data(on_valid: Passes, on_test: Passes) -> None:
-    found = [passes.one(lambda ask: ask(Marks())) for passes in (on_valid, on_test)]
-    if all(np.array_equal(found[0][name], found[1][name]) for name in found[0]):
+    valid, test = _answer(on_valid, Marks(), "VALID"), _answer(on_test, Marks(), "TEST")
+    if all(np.array_equal(valid[name], test[name]) for name in valid):
         raise InputError(
             "VALID and TEST hold the same examples, so the numbers on TEST would be too good; give "
             "other data, or allow it with same_data=True (--force)."
         )
+
+
+def _answer(passes: Passes, question: Question, table: str) -> Answer:
+    """Return the answer of one pass; a table without a row that counts has none."""
+    found = passes.one(lambda ask: ask(question))
+    if not found:
+        raise InputError(f"{table}: every row is ignored or without a label.")
+    return found
 
 
 Fits = dict[str, dict[int, Calibrator]]

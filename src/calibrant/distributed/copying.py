@@ -26,10 +26,12 @@ from calibrant.errors import InputError
 from calibrant.files import Paths, rewrite
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns
 from calibrant.files.format import FileKind
+from calibrant.inputs import door
 from calibrant.policies import calibrator_fingerprint
 
 __all__ = ["Copied", "apply_to_files"]
 
+_WRITTEN = ("size", "mtime", "created", "LastModified", "updated", "ETag", "etag", "md5Hash")
 _ROWS = 1 << 16  # Rows of a damaged file that are read at a time.
 
 
@@ -78,7 +80,7 @@ def apply_to_files(
     about = {
         "calibrator": calibrator_fingerprint(calibrator),
         "reading": [repr(columns), kind, skip_damaged],
-        "files": [[part.path, part.rows] for part in parts],
+        "files": [[part.path, part.rows, _written(part.path)] for part in parts],
     }
     with opened_folder(fspath(output), about, overwrite=overwrite) as (place, there):
         left = [part for part in parts if part.name not in there]
@@ -142,6 +144,17 @@ def _address(path: str) -> str:
         return str(Path(path))
     system, name = filesystem(path)
     return str(system.unstrip_protocol(name))
+
+
+def _written(path: str) -> list[str]:
+    """Return what changes when a file is written again: its size and time, or its tag."""
+    if "://" not in path:
+        found = Path(path).stat()
+        return [str(found.st_size), str(found.st_mtime_ns)]
+    system, name = filesystem(path)
+    with door(path, "it cannot be read"):
+        about = system.info(name)
+    return [str(about[key]) for key in _WRITTEN if key in about]
 
 
 @dataclass(frozen=True)

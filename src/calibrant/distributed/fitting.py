@@ -111,6 +111,11 @@ class Source:
         return cls(passes.rows, reader.layout.kind, reader.names, reader.width)
 
     @property
+    def examples(self) -> int:
+        """How many examples the rows hold at most: with many labels, one for each."""
+        return self.rows * (self.width if self.kind == "multi-label" else 1)
+
+    @property
     def claims(self) -> bool:
         """Whether each row has one confidence, not the scores of all classes."""
         return self.kind in ("top-label", "multi-label")
@@ -153,12 +158,14 @@ def survey(ask: Ask, source: Source, folded: Folded | None = None) -> Known:
     """Ask for what every fit must know first."""
     classes = 2 if source.claims else source.width
     wanted = min(max(_SAMPLE, 200 * classes), max(2000, _MOST_SCORES // classes))
-    found = ask(Survey(source.rows, wanted, folded))
+    found = ask(Survey(source.examples, wanted, folded))
     if not found or not found["sum:n"][0]:
         raise InputError("Nothing to fit on: every row is ignored or without a label.")
     missing, classes_read = (list(compress(MISSING_TEXTS, r)) for r in found["max:texts"])
     check_one_reading(missing, classes_read)
     n, ignored, zero_labels, zeros = (int(v) for v in found["sum:n"])
+    if len(found["join:labels"]) < min(n, wanted) / 4:  # Most rows have no label.
+        found = ask(Survey(n, wanted, folded))
     digits = int(found["max:digits"][0])
     kind: Kind = "logits" if source.kind == "logits" else "probabilities"
     make = Predictions.from_logits if kind == "logits" else Predictions.from_probabilities

@@ -126,6 +126,6 @@ def _read(text: str) -> Any:
 
 def _other(place: str) -> InputError:
     return InputError(
-        f"{place} holds other files, or an unfinished output of another command: name a new "
-        "folder, or pass overwrite=True (--overwrite)."
+        f"{place} holds other files, or an unfinished output of another command or other input: "
+        "name a new folder, or pass overwrite=True (--overwrite)."
     )

@@ -180,8 +180,9 @@ def opened(path: str, damage: str) -> Iterator[Any]:
 
 
 def _no_number(error: InputError) -> bool:
+    # Of this very type: a refused or missing object of a remote storage has no number either.
     cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno is None
+    return type(cause) is OSError and cause.errno is None
 
 
 @contextmanager
@@ -220,8 +221,8 @@ def _listed(paths: Paths) -> list[str]:
 def _expanded(path: str) -> list[str]:
     if "://" not in path:
         folder = Path(path)
-        nested = sorted(map(str, folder.rglob("*.parquet"))) if folder.is_dir() else []
-        visible = [n for n in nested if not _hidden(n[len(path) :])]
+        nested = sorted(folder.rglob("*.parquet"), key=str) if folder.is_dir() else []
+        visible = [str(n) for n in nested if not _hidden(n.relative_to(folder).as_posix())]
         return visible or [str(file) for file in expand(path)]
     system, name = filesystem(path)
     with door(path, "it cannot be listed"):

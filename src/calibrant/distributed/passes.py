@@ -14,7 +14,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,7 +23,7 @@ from calibrant.calibrators.passes import WORTH_LOADING, compiled
 from calibrant.claims import Claims
 from calibrant.distributed.engine import Dataset, Part
 from calibrant.distributed.left_out import LeftOut
-from calibrant.distributed.reading import Reader
+from calibrant.distributed.reading import ClassCount, Reader
 from calibrant.errors import InputError
 from calibrant.metrics.state_bytes import pack_state, unpack_state
 from calibrant.predictions import Predictions
@@ -90,7 +90,7 @@ class Passes:
         if not result:
             raise InputError("Nothing to fit on: no rows.")
         self.left_out, data = LeftOut.split(result)
-        return dict(zip(distinct, _unpacked(data, len(distinct)), strict=True))
+        return dict(zip(distinct, _unpacked(data)[0], strict=True))
 
 
 class _Turn:
@@ -136,13 +136,13 @@ class _Answering:
         if self.rows * self.reader.width >= WORTH_LOADING:  # A chunk alone would not pay.
             compiled("moments_compiled", WORTH_LOADING)
         totals: list[Answer] = [{} for _ in self.questions]
-        number = part.start
+        number, seen = part.start, ClassCount()
         for rows in self.reader.chunks(part):
             chunk = Chunk(rows.numpy(), number, part.place)
-            number += len(rows)
+            number, seen = number + len(rows), seen + ClassCount(rows.classes, part.place)
             for k, question in enumerate(self.questions):
                 totals[k] = _joined([totals[k], question(chunk)])
-        return LeftOut.of(part).before(_packed(totals))
+        return LeftOut.of(part).before(_packed(totals, seen))
 
 
 def _join(results: Sequence[bytes]) -> bytes:
@@ -151,21 +151,25 @@ def _join(results: Sequence[bytes]) -> bytes:
 
 def _merge(parts: Sequence[bytes]) -> bytes:
     several = [_unpacked(data) for data in parts]
-    return _packed([_joined(answers) for answers in zip(*several, strict=True)])
+    seen = sum(
+        (seen for _, seen in several), ClassCount()
+    )  # First: it checks that all fit together.
+    every = zip(*(answers for answers, _ in several), strict=True)
+    return _packed([_joined(answers) for answers in every], seen)
 
 
-def _packed(answers: Sequence[Answer]) -> bytes:
+def _packed(answers: Sequence[Answer], seen: ClassCount) -> bytes:
     arrays = {f"{k}/{name}": array for k, a in enumerate(answers) for name, array in a.items()}
-    return pack_state(_KIND, {"answers": len(answers)}, arrays)
+    return pack_state(_KIND, {"answers": len(answers), "seen": asdict(seen)}, arrays)
 
 
-def _unpacked(data: bytes, expected: int | None = None) -> list[Answer]:
+def _unpacked(data: bytes) -> tuple[list[Answer], ClassCount]:
     settings, arrays = unpack_state(_KIND, data)
-    answers: list[Answer] = [{} for _ in range(expected or settings["answers"])]
+    answers: list[Answer] = [{} for _ in range(settings["answers"])]
     for name, array in arrays.items():
         number, _, own = name.partition("/")
         answers[int(number)][own] = array
-    return answers
+    return answers, ClassCount(**settings["seen"])
 
 
 _JOINS: dict[str, Callable[[Sequence[np.ndarray]], np.ndarray]] = {

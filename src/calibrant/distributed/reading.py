@@ -15,7 +15,7 @@ from calibrant.files.format import FileKind, Layout
 from calibrant.files.reading import agree, assemble
 from calibrant.predictions import Predictions
 
-__all__ = ["Reader", "reader_of"]
+__all__ = ["ClassCount", "Reader", "reader_of"]
 
 _CHUNK = 1 << 21  # Scores per chunk, as in files.stream.
 _LEAST = 16
@@ -34,18 +34,14 @@ class Reader:
     def chunks(self, part: Part) -> Iterator[Predictions | Claims]:
         """Yield the predictions of a part, a chunk at a time."""
         rows, before, source = max(1, _CHUNK // max(_LEAST, self.width)), 0, None
-        classes, where = 0, ""
+        seen = ClassCount()
         for found in part.tables(self.layout.names, rows):
             if source is None or source.path != found.place or source.schema != found.batch.schema:
                 source = self._source(found)
             for block in source.blocks_of([found.batch], self.layout, found.first):
                 first = part.start + before
                 chunk = assemble(source.path, block, self.layout, self.names, first)
-                if classes not in (0, chunk.classes):
-                    raise differ(
-                        "number of classes", (classes, where), (chunk.classes, found.place)
-                    )
-                classes, where = chunk.classes, found.place
+                seen = seen + ClassCount(chunk.classes, found.place)
                 yield chunk
             before += found.batch.num_rows
 
@@ -62,10 +58,21 @@ class Reader:
         return source
 
 
-def differ(what: str, one: tuple[Any, str], other: tuple[Any, str]) -> InputError:
-    """Return the error of two partitions that do not belong together."""
-    (mine, here), (theirs, there) = one, other
-    return InputError(f"Partitions differ in the {what}: {mine} in {here}, {theirs} in {there}.")
+@dataclass(frozen=True)
+class ClassCount:
+    """How many classes rows have, on which all must agree, and where they are."""
+
+    classes: int = 0  # 0 where there are no rows.
+    place: str = ""
+
+    def __add__(self, other: ClassCount) -> ClassCount:
+        """Return either; raise an error if they do not belong together."""
+        if 0 not in (self.classes, other.classes) and self.classes != other.classes:
+            raise InputError(
+                f"Partitions differ in the number of classes: {self.classes} in {self.place}, "
+                f"{other.classes} in {other.place}."
+            )
+        return self if self.classes else other
 
 
 def reader_of(
