@@ -151,9 +151,7 @@ def _join(results: Sequence[bytes]) -> bytes:
 
 def _merge(parts: Sequence[bytes]) -> bytes:
     several = [_unpacked(data) for data in parts]
-    seen = sum(
-        (seen for _, seen in several), ClassCount()
-    )  # First: it checks that all fit together.
+    seen = sum((seen for _, seen in several), ClassCount())  # Checks that all fit.
     every = zip(*(answers for answers, _ in several), strict=True)
     return _packed([_joined(answers) for answers in every], seen)
 
