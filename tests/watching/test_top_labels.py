@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import Claims, InputError, Predictions, watch
 from calibrant.calibrators import ShiftAware, TopLabelIsotonic
-from calibrant.files import stream_unlabelled
+from calibrant.files import Columns, stream_unlabelled
 from calibrant.watching import unlabelled
 
 NAMES = ("cat", "dog", "owl")
@@ -157,6 +157,19 @@ def test_files_with_some_labels(tmp_path):
     assert part.groups["day"].tolist() == [1, 1, 2, 3]
     assert part.signals["x"].tolist() == [2, 3, 4, 6]
     assert part.ignored == 1
+
+
+def test_na_is_a_class_or_a_missing_label_in_all_chunks(tmp_path):
+    """Where no row of a chunk predicts NA, a true NA is wrong: it must not be left out."""
+    rows = [("pred", "score", "target"), ("a", 0.9, "a"), ("a", 0.8, "NA"), ("NA", 0.7, "NA")]
+    path = written(tmp_path / "day.csv", rows)
+    names = Columns(label_names=("a", "NA"))
+    for size, columns in ((1, names), (3, names), (3, Columns())):
+        found = list(stream_unlabelled(path, columns, rows=size, top_labels=True))
+        assert [bool(right) for part in found for right in part.correct] == [True, False, True]
+        assert all(part.groups["labelled"].all() for part in found)
+    with pytest.raises(InputError, match=r"day\.csv: 'NA' is predicted, but was read as a missing"):
+        list(stream_unlabelled(path, rows=1, top_labels=True))
 
 
 @pytest.mark.parametrize("head", [("label", "score"), ("predicted", "confidence")])

@@ -29,6 +29,7 @@ __all__ = [
     "read",
     "row_width",
     "stream",
+    "with_predicted",
 ]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
@@ -166,8 +167,7 @@ def _chunks(
             unlabelled += chunk.unlabelled
             first += len(block.numbers)
             if isinstance(chunk, Claims) and chunk.kind == "top-label":
-                doubtful |= {*chunk.missing_texts}
-                names = _with_predicted(chunk, names, doubtful, source.path)
+                names = with_predicted(chunk, names, doubtful, source.path)
             yield chunk
     if not kept:
         where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
@@ -177,10 +177,14 @@ def _chunks(
         raise InputError(f"{where}: {why}.")
 
 
-def _with_predicted(
+def with_predicted(
     chunk: Claims, names: tuple[str, ...] | None, doubtful: set[str], path: Path
 ) -> tuple[str, ...] | None:
-    """Return the names of classes with predicted ones such as NA, which are then labels too."""
+    """Return the names of classes with predicted ones such as NA, which are then labels too.
+
+    ``doubtful`` collects such texts that were read as a missing label in any chunk.
+    """
+    doubtful |= {*chunk.missing_texts}
     check_one_reading(doubtful, chunk.names, f"{path}: ")
     return tuple(dict.fromkeys((*(names or ()), *doubtful_names(chunk.names)))) or names
 

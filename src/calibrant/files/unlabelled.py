@@ -15,7 +15,14 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_layout
 from calibrant.files.format import Block, FileKind, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.files.reading import agree, assemble, check_rows, one_confidence, row_width
+from calibrant.files.reading import (
+    agree,
+    assemble,
+    check_rows,
+    one_confidence,
+    row_width,
+    with_predicted,
+)
 from calibrant.labels import label_numbers, truth_values
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.validation import RowError
@@ -122,7 +129,7 @@ def _chunks(
     rows: int | None,
     top_labels: bool,
 ) -> Iterator[Predictions | Claims]:
-    first = 0
+    first, doubtful = 0, set[str]()
     for source, layout in zip(sources, layouts, strict=True):
         size = rows or max(1, _CHUNK // row_width(source, layout))
         groups = tuple(name for name in layout.groups if name != LABELLED)
@@ -135,41 +142,51 @@ def _chunks(
             read = replace(read, label=layout.scores[0], correct=_NO_LABEL)
         for block in source.blocks(size, layout):
             if of_claims:
-                marked = _marked_claims(source.path, block, layout)
+                marked, judged = _marked_claims(source.path, block, layout, names)
+                if judged is not None:
+                    names = with_predicted(judged, names, doubtful, source.path)
             else:
                 marked = _marked(block, layout, label, names)
             yield assemble(source.path, marked, read, names, first)
             first += len(block.numbers)
 
 
-def _marked_claims(path: Path, block: Block, layout: Layout) -> Block:
-    """Return a block of top labels with a column of which are right, and of which have a label."""
+def _marked_claims(
+    path: Path, block: Block, layout: Layout, names: Sequence[str] | None
+) -> tuple[Block, Claims | None]:
+    """Return a block of top labels with a column of which are right, and of which have a label.
+
+    The second part is the rows with a true label, if there is a column of these.
+    """
     try:
-        right = _right(block.all_columns, layout)
+        right, judged = _right(block.all_columns, layout, names)
     except RowError as error:
         where = f"{block.unit} {block.numbers[error.row]}"
         raise InputError(f"{path}: {error.at(where)}") from None
     known = ~np.isnan(right)
-    return _with_known(block, _NO_LABEL, np.where(known, right, 0.0), known)
+    return _with_known(block, _NO_LABEL, np.where(known, right, 0.0), known), judged
 
 
-def _right(columns: Mapping[str, Any], layout: Layout) -> np.ndarray:
+def _right(
+    columns: Mapping[str, Any], layout: Layout, names: Sequence[str] | None
+) -> tuple[np.ndarray, Claims | None]:
     """Return 1 where the predicted label is right, else 0, NaN without a label; −100 stays."""
     if layout.correct is not None:
-        return truth_values(columns[layout.correct], layout.correct)
+        return truth_values(columns[layout.correct], layout.correct), None
     if layout.predicted is None or layout.label in layout.scores:
-        return np.full(len(columns[layout.scores[0]]), np.nan)
+        return np.full(len(columns[layout.scores[0]]), np.nan), None
     claims = Claims.from_top_label(
         columns[layout.predicted],
         np.zeros(len(columns[layout.scores[0]])),
         columns[layout.label],
+        label_names=names,
     )
     truth = encode(columns[layout.label], claims.names)
     right = np.full(len(truth.codes), np.nan)
     if str(IGNORED) in truth.names:
         right[truth.codes == truth.names.index(str(IGNORED))] = IGNORED
     right[slice(None) if claims.rows is None else claims.rows] = claims.correct
-    return right
+    return right, claims
 
 
 def _marked(block: Block, layout: Layout, label: str, names: Sequence[str] | None) -> Block:
