@@ -1,7 +1,9 @@
 """``calibrant audit`` as a person and as a program uses it."""
 
+import io
 import json
 import os
+import shlex
 import shutil
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from calibrant import Predictions, audit
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
+from calibrant.files.standard_input import standard_input
 from calibrant.metrics import ece
 from calibrant.metrics.selective import threshold_text
 
@@ -44,6 +47,22 @@ def test_after_a_calibrator_the_next_command_applies_it(file, predictions, tmp_p
     Temperature().fit(predictions).save(saved)
     assert main(["audit", file, "--calibrator", str(saved), *QUICK]) == 0
     assert f"\nNext: calibrant apply '{saved}' {file} -o OUTPUT " in capsys.readouterr().out
+
+
+def test_the_next_command_has_the_options_about_columns(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "my log.csv"
+    path.write_text("s,p,t\n0.9,a,a\n0.8,b,a\n0.7,a,a\n")
+    given = ["--label-column", "t", "--predicted-column", "p", "--confidence-column", "s"]
+    assert main(["audit", str(path), *given, "--bootstrap", "0"]) == 0
+    (line,) = [x for x in capsys.readouterr().out.splitlines() if x.startswith("Next: ")]
+    command = shlex.split(line.partition("#")[0])[2:]
+    command[command.index("VALID")] = str(path)
+    assert main([*command, "--force", "--bootstrap", "0", "--calibrators", "platt"]) == 0
+    standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
+    capsys.readouterr()
+    assert main(["audit", "-", *given, "--bootstrap", "0"]) == 0
+    assert "\nNext: calibrant compare VALID FILE --" in capsys.readouterr().out
 
 
 def test_a_corpus_is_no_file_of_predictions(tmp_path, capsys):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from calibrant.cli.options import (
     add_keep_together,
     add_report,
     columns_from,
+    files_again,
     files_read,
     print_notes,
     refuse_skip,
@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
+    again = files_again(args)
     if args.engine is None:
         from calibrant.files import expand
 
@@ -113,17 +114,16 @@ def run(args: argparse.Namespace) -> int:
     print_audits(audits)
     if args.report is not None:
         print(f"\nReport: {printable(str(args.report))}")
-    print(f"\nNext: {printable(_next_command(args))}")
+    print(f"\nNext: {printable(_next_command(args, again))}")
     return 0
 
 
-def _next_command(args: argparse.Namespace) -> str:
-    """Suggest what to do with the result, as one line."""
-    file = shlex.quote(str(args.files[0])) if len(args.files) == 1 else "FILE…"
+def _next_command(args: argparse.Namespace, again: str) -> str:
+    """Suggest what to do with the result, as one line; ``again`` has the files and columns."""
     if args.calibrator is not None:
-        return apply_command(args.calibrator, file)
+        return apply_command(args.calibrator, again)
     return (
-        f"calibrant compare VALID {file}    # which calibrator, fitted on other labelled "
+        f"calibrant compare VALID {again}    # which calibrator, fitted on other labelled "
         "predictions of the model, makes these more honest?"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 from calibrant.errors import InputError, printable
 from calibrant.files import Columns, Paths, expand, notes, read_label_names, suffixes
+from calibrant.files.standard_input import STANDARD
 from calibrant.inputs import parse_json, read_json
 
 __all__ = [
@@ -30,12 +32,19 @@ __all__ = [
     "add_set",
     "add_trust",
     "columns_from",
+    "files_again",
     "files_read",
     "parse_settings",
     "print_notes",
     "read_label_pairs",
     "refuse_skip",
 ]
+
+_COLUMN_OPTIONS = (
+    *("kind", "logits_column", "probabilities_column", "label_column", "predicted_column"),
+    *("confidence_column", "correct_column", "positive", "weights_column", "group_columns"),
+    *("signal_columns", "labels"),
+)
 
 
 def add_address(parser: argparse.ArgumentParser) -> None:
@@ -327,6 +336,23 @@ def columns_from(args: argparse.Namespace) -> Columns:
         signals=_listed(args.signal_columns),
         weights=args.weights_column,
     )
+
+
+def files_again(args: argparse.Namespace) -> str:
+    """Return the files and the options about their columns, as the next command needs them.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> add_file_options(parser)
+    >>> files_again(parser.parse_args(["my file.csv", "--label-column", "gold"]))
+    "'my file.csv' --label-column gold"
+    """
+    first, *more = map(str, args.files)
+    words = ["FILE…" if more else "FILE" if first == STANDARD else shlex.quote(first)]
+    given = {name: getattr(args, name) for name in _COLUMN_OPTIONS}
+    for name, value in given.items():
+        if value is not None:
+            words.append(f"--{name.replace('_', '-')} {shlex.quote(str(value))}")
+    return " ".join(words)
 
 
 def print_notes(files: Paths) -> None:
