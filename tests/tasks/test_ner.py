@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from calibrant.errors import InputError
+from calibrant.tasks.image.pictures import find_pictures
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.synthetic import generate
 from calibrant.tasks.ner.corpora import CORPORA
-from calibrant.tasks.ner.corpus import NerCorpus, label_set, load_corpus
+from calibrant.tasks.ner.corpus import NerCorpus, find_corpus, label_set, load_corpus
 from calibrant.tasks.reading import hub
+from calibrant.tasks.text.corpus import find_texts
 
 datasets = pytest.importorskip("datasets")
 
@@ -221,6 +223,14 @@ def test_unknown_names(name: str, message: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     with pytest.raises(InputError, match=message):
         load_corpus(name)
+
+
+@pytest.mark.parametrize("find", [find_corpus, find_texts, find_pictures])
+def test_a_folder_with_a_similar_name_is_suggested(find, tmp_path, monkeypatch) -> None:
+    (tmp_path / "my-corpus").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"works too\. Did you mean my-corpus\?"):
+        find("my-corpuss")
 
 
 def test_folders_without_data(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ def read_rows(given: str | None, tokens: bool, taken: Sequence[str]) -> Input:
     """Return texts with the other fields of their lines; ``taken`` may be none of these."""
     check = partial(_check_row, tokens=tokens, taken=taken)
     if given is None or given == "-":
+        if sys.stdin.isatty():
+            print("Reading texts, one per line; Ctrl-D ends them.", file=sys.stderr)
         return Input(_parsed_rows(sys.stdin.buffer, "standard input", None), None, ())
     path = file_of(given)
     if path is None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.inputs import nearest_path
 from calibrant.tasks.image.framing import Framing
 from calibrant.tasks.image.picture_arrays import Example, array_examples, read_npz, write_npz
 from calibrant.tasks.image.picture_files import SUFFIXES, in_channels, open_image, resized
@@ -158,6 +159,7 @@ def find_pictures(name: str, directory: str | Path | None = None) -> Path | None
         )
     if found is None and name not in TORCHVISION and "/" not in name:
         hint = "A folder of class folders, an npz, or owner/name on the hub, works too."
+        hint += nearest_path(Path(name))
         raise unknown_name("image set", name, (DIGITS, *TORCHVISION, TINY_IMAGENET), hint)
     if found is None and name not in TORCHVISION:
         check_name(name)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
+from calibrant.inputs import nearest_path
 from calibrant.tasks.language.detokenise import Detokeniser
 from calibrant.tasks.language.marked_text import recut
 from calibrant.tasks.language.sentences import Sentence, to_bio
@@ -190,7 +191,8 @@ def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
             "corpus",
             name,
             (*CORPORA, SYNTHETIC),
-            "A folder with train and test files, or owner/name on the hub, works too.",
+            "A folder with train and test files, or owner/name on the hub, works too."
+            + nearest_path(Path(name)),
         )
     if folder is None and entry is None:
         check_name(name)

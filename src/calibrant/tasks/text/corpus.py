@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
-from calibrant.inputs import check_file, parse_json
+from calibrant.inputs import check_file, nearest_path, parse_json
 from calibrant.tasks.language.synthetic import generate_splits
 from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.class_labels import (
@@ -103,6 +103,7 @@ def find_texts(name: str, directory: str | Path | None = None) -> Path | None:
         )
     if folder is None and "/" not in name:
         hint = "A folder with train.csv or train.jsonl, or owner/name on the hub, works too."
+        hint += nearest_path(Path(name))
         raise unknown_name("text corpus", name, (SYNTHETIC, *CORPORA), hint)
     if folder is None:
         check_name(name)
