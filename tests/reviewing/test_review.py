@@ -352,6 +352,12 @@ class TestPage:
         page.wait("document.getElementById('status').className === 'error'")
         assert "York" in self.chosen(page)
 
+    def test_a_service_that_is_gone(self, page):
+        page.run("window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))")
+        self.key(page, "Enter")
+        page.wait("document.getElementById('status').textContent.includes('still running')")
+        assert "York" in self.chosen(page)
+
     def test_a_phone_in_the_dark(self, browser, address):
         browser.open(address, width=360, height=700, dark=True)
         browser.run(

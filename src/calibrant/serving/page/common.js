@@ -32,7 +32,9 @@ async function ask(path, options, onRefused) {
   const token = sessionStorage.getItem("token");
   const headers = { ...((options || {}).headers || {}) };
   if (token) headers.Authorization = "Bearer " + token;
-  const answer = await fetch(path, { ...options, headers });
+  const answer = await fetch(path, { ...options, headers }).catch(() => {
+    throw new Error("The service does not answer: is it still running? This page keeps what it shows; try again.");
+  });
   if (answer.status === 401) {
     sessionStorage.removeItem("token");
     onRefused();
