@@ -70,7 +70,8 @@ def compare(
     ``valid`` and ``test`` are what :func:`calibrant.distributed.audit` takes. The fits of all
     calibrators and folds run side by side, so that a pass over VALID serves all of them. A hash of
     the group, or of the row's number, deals rows to the folds. The split of the NLL into
-    calibration and refinement is left out. Calibrators that need all rows at once are skipped.
+    calibration and refinement, and the test whether VALID and TEST differ, are left out.
+    Calibrators that need all rows at once are skipped.
     """
     check_replicates(bootstrap)
     replicates = bootstrap or REPLICATES
