@@ -82,6 +82,18 @@ class TestAnswers:
         assert next_one(client)["document"]["id"] == "sure"
         assert next_one(client, later="no such")["document"]["id"] == "sure"
 
+    def test_a_decided_document_again(self, client, decisions):
+        assert client.get("/next", params={"reviewer": "a", "again": "unsure"}).status_code == 404
+        kept = {"start": 36, "end": 40, "type": "LOC"}
+        added = {"start": 6, "end": 11, "type": "PER"}
+        decide(client, "unsure", [added, kept])
+        found = next_one(client, again="unsure")["document"]
+        assert found["entities"] == [added, {**kept, "confidence": 0.4}]
+        assert decide(client, "unsure", [kept], seen=0).status_code == 409
+        assert decide(client, "unsure", [kept], seen=found["seen"]).status_code == 200
+        assert [span.start for span in decisions.latest["unsure"].entities] == [36]
+        assert next_one(client)["done"] == 1
+
     def test_a_decision_after_somebody_elses(self, client, decisions):
         other = Decisions(decisions.path, DOCUMENTS)
         other.add("unsure", (), (), "other", 0)
@@ -351,6 +363,23 @@ class TestPage:
         self.key(page, "Enter")
         page.wait("document.getElementById('status').className === 'error'")
         assert "York" in self.chosen(page)
+
+    def test_back_to_what_was_accepted_by_mistake(self, page, decisions):
+        self.key(page, "b")  # Nothing is decided yet.
+        for left in (2, 1, 0):
+            self.key(page, "Enter")
+            page.wait(f"document.getElementById('progress').textContent.includes('{left} left')")
+            page.wait("!busy")
+        page.wait("document.getElementById('work').hidden")
+        self.key(page, "b")
+        page.wait("!document.getElementById('work').hidden && !busy")
+        assert "Anna: PER, 99 %" in self.chosen(page)
+        self.key(page, "r")
+        self.key(page, "Enter")
+        page.wait("document.getElementById('work').hidden && !busy")
+        decisions.refresh()
+        assert decisions.latest["sure"].entities == ()
+        assert decisions.counts == {"unsure": 1, "middle": 1, "sure": 2}
 
     def test_a_service_that_is_gone(self, page):
         page.run("window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))")

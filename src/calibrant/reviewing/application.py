@@ -72,9 +72,10 @@ class _Review:
         self._lock = asyncio.Lock()
 
     async def next(self, request: Request) -> Response:
-        """Answer GET /next?reviewer=NAME[&later=ID]: the open document with most to gain.
+        """Answer GET /next?reviewer=NAME[&later=ID][&again=ID]: the document with most to gain.
 
-        ``later`` is a document that the reviewer wants to see again after all others.
+        ``later`` is a document that the reviewer wants to see again after all others, ``again`` a
+        decided one to decide once more.
         """
         reviewer = _reviewer(request.query_params.get("reviewer"))
         async with self._lock:
@@ -83,7 +84,8 @@ class _Review:
             except InputError as error:
                 raise Refusal(503, str(error)) from None
             self._postpone(reviewer, request.query_params.get("later"))
-            found = self._next(reviewer)
+            again = request.query_params.get("again")
+            found = self._next(reviewer) if again is None else self._again(again)
         content: dict[str, Any] = {"format": FORMAT, **self._progress()}
         if found is not None:
             content["document"] = {
@@ -114,6 +116,15 @@ class _Review:
                 self.leases[one.id] = (reviewer, now + self.lease)
                 return one
         return None
+
+    def _again(self, name: str) -> Document:
+        """Return a decided document with the entities of its decision."""
+        decision = self.decisions.latest.get(name)
+        if name not in self.by_id or decision is None:
+            raise Refusal(404, "There is no decision about such a document.")
+        shown = {(one.start, one.end, one.type): one for one in decision.predicted}
+        kept = (shown.get((one.start, one.end, one.type), one) for one in decision.entities)
+        return Document(name, decision.text, tuple(kept))
 
     def _taken(self, document: str, reviewer: str, now: float) -> bool:
         owner, until = self.leases.get(document, (reviewer, 0.0))

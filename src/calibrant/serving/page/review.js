@@ -6,6 +6,7 @@ let current = null; // The document: id, text as a list of characters, seen.
 let entities = []; // What the reviewer has decided so far: start, end, type, confidence of a prediction.
 let chosen = 0;
 let past = []; // Earlier states of the entities, for undo.
+let decided = []; // The documents that were decided on this page, the last one at the end.
 let busy = false;
 
 async function json(path, options = {}) {
@@ -33,10 +34,11 @@ async function begin(event) {
   }
 }
 
-async function next(later = "") {
-  const asked = new URLSearchParams({ reviewer: $("reviewer").value, later });
+async function next(more = {}) {
+  const asked = new URLSearchParams({ reviewer: $("reviewer").value, ...more });
   const content = await json("next?" + asked);
   progress(content);
+  $("decided").hidden = !decided.length;
   if (!content.document) {
     current = null;
     $("work").hidden = true;
@@ -251,6 +253,7 @@ async function save() {
   const content = { document: current.id, seen: current.seen, entities: plain, reviewer: $("reviewer").value };
   try {
     await json("decisions", asJson(content));
+    decided.push(current.id);
     await next();
   } catch (error) {
     say(error.message, true);
@@ -262,7 +265,20 @@ async function save() {
 async function postpone() {
   if (!current || busy) return;
   busy = true;
-  await next(current.id).catch((error) => say(error.message, true));
+  await next({ later: current.id }).catch((error) => say(error.message, true));
+  busy = false;
+}
+
+// Show the last decided document again: its next decision replaces the first.
+async function back() {
+  if (busy || !decided.length) return;
+  if (current && past.length) return say("This document has changes: accept or undo them first.", true);
+  busy = true;
+  const again = decided.pop();
+  await next({ again }).catch((error) => {
+    decided.push(again);
+    say(error.message, true);
+  });
   busy = false;
 }
 
@@ -273,6 +289,7 @@ const KEYS = {
   r: reject,
   u: undo,
   n: postpone,
+  b: back,
   "[": () => move("start", -1),
   "]": () => move("start", 1),
   w: () => selectWord(1),
@@ -282,7 +299,8 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (!current || busy || event.ctrlKey || event.metaKey || event.altKey) return;
+  const usable = current || (event.key === "b" && decided.length);
+  if (!usable || busy || event.ctrlKey || event.metaKey || event.altKey) return;
   // On a button or on "Keys", Enter presses that.
   if (event.key === "Enter" && event.target instanceof Element && event.target.closest("button, summary, a")) return;
   const type = /^[1-9]$/.test(event.key) ? types[Number(event.key) - 1] : null;
@@ -299,5 +317,6 @@ $("later").addEventListener("click", () => move("start", 1));
 $("shorter").addEventListener("click", () => move("end", -1));
 $("longer").addEventListener("click", () => move("end", 1));
 $("undo").addEventListener("click", undo);
+$("back").addEventListener("click", back);
 $("skip").addEventListener("click", postpone);
 $("save").addEventListener("click", save);
