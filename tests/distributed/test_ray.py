@@ -22,7 +22,7 @@ from calibrant.cli import main
 from calibrant.distributed import apply, apply_to_files, audit, fit, parquet_parts
 from calibrant.distributed.engine import FAN_IN, Parts
 from calibrant.distributed.engines import Opened, open_dataset
-from calibrant.distributed.ray_engine import RayEngine
+from calibrant.distributed.ray_engine import RayDataset, RayEngine
 from calibrant.errors import InputError
 from calibrant.files import Columns
 
@@ -76,6 +76,21 @@ def test_datasets_of_ray_give_the_same(tmp_path):
     assert found["ece"].value == pytest.approx(expected["ece"].value, rel=1e-12)
     assert found["entity_f1"].value == expected["entity_f1"].value
     np.testing.assert_array_equal(found.state.top_count, expected.state.top_count)
+
+
+def test_blocks_are_put_together_in_their_order(monkeypatch):
+    """Rows get their numbers and folds from these batches, which each pass must see again."""
+    import ray.data
+
+    data = ray.data.range(3)
+    options, ordered = data.context.execution_options, []
+    monkeypatch.setattr(
+        ray.data.Dataset,
+        "iter_internal_ref_bundles",
+        lambda mapped: iter(ordered.append(mapped.context.execution_options.preserve_order) or ()),
+    )
+    assert list(RayDataset(data).map(square)) == []
+    assert (ordered, options.preserve_order) == ([True], False)
 
 
 def test_the_command_audits(tmp_path, capsys):

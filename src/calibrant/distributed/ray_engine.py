@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,8 +140,23 @@ class RayDataset:
         mapped = self.dataset.map_batches(
             _of_batch, batch_format="pyarrow", batch_size=rows, fn_kwargs={"task": task}
         )
-        for bundle in mapped.iter_internal_ref_bundles():
-            yield from bundle.block_refs
+        with _in_order(mapped):
+            for bundle in mapped.iter_internal_ref_bundles():
+                yield from bundle.block_refs
+
+
+@contextmanager
+def _in_order(dataset: Any) -> Iterator[None]:
+    """Let small blocks be put together in their order, so that each pass sees the same batches.
+
+    The numbers of rows come from their batches, and folds come from these numbers.
+    """
+    options = dataset.context.execution_options
+    before, options.preserve_order = options.preserve_order, True
+    try:
+        yield
+    finally:
+        options.preserve_order = before
 
 
 @dataclass(frozen=True)
