@@ -212,6 +212,16 @@ class TestWatch:
         )
         assert total["labelled_accuracy"] == pytest.approx(1 - wrong / words)
 
+    def test_words_of_a_type_that_the_model_lacks(self, runs, texts, predictor, tmp_path, capsys):
+        """No class is their label, so they are left out, and counted."""
+        decisions = review(tmp_path / "d.jsonl", texts, predictor, 0)
+        decisions.add("t59", [Span(0, 8, "WEATHER")], (), "a", 0)  # "it rains ."
+        command = ("watch", texts, "--run", runs["ner"], "--reviewed", decisions.path, "--json")
+        assert main([*map(str, command)]) == 0
+        found = capsys.readouterr()
+        assert "types that the model lacks: 2." in found.err
+        assert json.loads(found.out)["total"]["labelled"] == 1
+
     def test_without_the_review_nothing_has_a_label(self, runs, texts, capsys):
         found = answer(capsys, "watch", texts, "--run", runs["ner"])
         assert found["total"]["labelled"] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -55,6 +56,12 @@ def _reviewed(
     if not decided:
         raise InputError(f"{args.reviewed} has no decision about the texts of {files[0]}.")
     note_part(decisions)
+    if lacking := sum(tag not in predictor.labels for row in tags if row for tag in row):
+        print(
+            f"Words of types that the model lacks: {lacking:,}. They count as unlabelled, although "
+            "the model is wrong about them.",
+            file=sys.stderr,
+        )
     return _some(label_words(predictor.raw_predictions(texts.values()), tags), files)
 
 
