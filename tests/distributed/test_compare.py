@@ -113,3 +113,11 @@ def test_what_is_left_out_is_counted(tmp_path):
     assert counted == [1, 550, 1]
     assert found.settings.valid_examples == 1500 - 550
     assert found.to_dict()["left_out"]["rows"] == 550
+
+
+@pytest.mark.parametrize("options", [{"folds": 0}, {"folds": 1}, {"folds": 2.5}, {"bins": 0}])
+def test_bad_options_are_refused_as_in_memory(options, tmp_path):
+    parts, paths = halves(random_predictions(2600), tmp_path)
+    for run, data in ((compare, paths), (calibrant.compare, parts.values())):
+        with pytest.raises(InputError, match=next(iter(options))):
+            run(*data, ["temperature"], bootstrap=0, **options)

@@ -18,7 +18,7 @@ from calibrant.metrics import assign_blocks
 from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Predictions
 
-__all__ = ["Folds", "example_brier", "example_nll", "make_folds", "out_of_fold"]
+__all__ = ["Folds", "check_folds", "example_brier", "example_nll", "make_folds", "out_of_fold"]
 
 _CHUNK = 1 << 18
 _BLOCKS = 1000
@@ -39,6 +39,12 @@ class Folds:
         return Folds(self.count, self.fold[order], self.block[order])
 
 
+def check_folds(folds: int) -> None:
+    """Check the number of folds."""
+    if isinstance(folds, bool) or int(folds) != folds or folds < 2:
+        raise InputError(f"Cross-validation takes a whole number of folds ≥ 2, got {folds!r}.")
+
+
 def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Folds:
     """Deal runs of neighbours to the folds: examples that are alike are held out together.
 
@@ -49,8 +55,7 @@ def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Fold
     go in one run per class and fold, so that every class is in every fold, also in files sorted by
     class.
     """
-    if isinstance(folds, bool) or int(folds) != folds or folds < 2:
-        raise InputError(f"Cross-validation takes a whole number of folds ≥ 2, got {folds!r}.")
+    check_folds(folds)
     group, random = dependent_group(predictions), np.random.default_rng(seed)
     if group is None:
         count, fold = _runs_of_classes(np.asarray(predictions.labels), folds, random)

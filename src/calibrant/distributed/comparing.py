@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.calibrators import CALIBRATORS, Calibrator
 from calibrant.comparison import REPLICATES, Comparison, Row, Settings, check_replicates
+from calibrant.comparison.cross_validation import check_folds
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.selection import calibrator_names, in_order, remarks
 from calibrant.distributed.engine import Engine
@@ -73,6 +74,8 @@ def compare(
     calibration and refinement, and the test whether VALID and TEST differ, are left out.
     Calibrators that need all rows at once are skipped.
     """
+    check_folds(folds)
+    edges = Bins(bins)
     check_replicates(bootstrap)
     replicates = bootstrap or REPLICATES
     check_bootstrap(replicates, seed=seed)
@@ -89,7 +92,7 @@ def compare(
     held_out = _answer(on_valid, losses, "VALID")
     whole = {name: fits[_WHOLE] for name, fits in fitted.items()}
     tested = _answer(on_test, OnTest(tuple(whole.values()), bins), "TEST")
-    rows = _rows(whole, held_out, tested, Bins(bins), bootstrap, seed)
+    rows = _rows(whole, held_out, tested, edges, bootstrap, seed)
     chosen, reason = _chosen(whole, held_out, known, replicates, seed)
     n_test, classes = int(tested["sum:n"][0]), len(sources[0].names or ()) or known.sample.classes
     settings = Settings(known.n, n_test, classes, folds, bootstrap, seed, bins)
