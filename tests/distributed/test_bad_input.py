@@ -169,3 +169,11 @@ def test_a_calibrator_that_reads_whole_sentences_is_refused(folder):
     calibrator.signals_ = ("sentence.margin",)
     with pytest.raises(InputError, match=r"means over sentences.*audit the copies"):
         audit(str(folder), calibrator=calibrator)
+
+
+def test_no_name_is_not_the_folder_of_the_process(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    with pytest.raises(InputError, match="An empty file name was given"):
+        audit("")
+    with pytest.raises(InputError, match="No file was named"):
+        audit([])

@@ -121,3 +121,9 @@ def test_bad_options_are_refused_as_in_memory(options, tmp_path):
     for run, data in ((compare, paths), (calibrant.compare, parts.values())):
         with pytest.raises(InputError, match=next(iter(options))):
             run(*data, ["temperature"], bootstrap=0, **options)
+
+
+def test_one_group_is_too_few(tmp_path):
+    _, paths = halves(random_predictions(2600, sentences=1300), tmp_path)
+    with pytest.raises(InputError, match="one fold has all rows"):
+        compare(*paths, ["temperature"], bootstrap=0)

@@ -160,7 +160,10 @@ def survey(ask: Ask, source: Source, folded: Folded | None = None) -> Known:
     wanted = min(max(_SAMPLE, 200 * classes), max(2000, _MOST_SCORES // classes))
     found = ask(Survey(source.examples, wanted, folded))
     if not found or not found["sum:n"][0]:
-        raise InputError("Nothing to fit on: every row is ignored or without a label.")
+        why = "every row is ignored or without a label"
+        if folded is not None:
+            why = "one fold has all rows; tokens of one sentence, pixels of one image stay together"
+        raise InputError(f"Nothing to fit on: {why}.")
     missing, classes_read = (list(compress(MISSING_TEXTS, r)) for r in found["max:texts"])
     check_one_reading(missing, classes_read)
     n, ignored, zero_labels, zeros = (int(v) for v in found["sum:n"])

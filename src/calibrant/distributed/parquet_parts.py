@@ -208,6 +208,8 @@ def filesystem(path: str) -> tuple[Any, str]:
 
 def _listed(paths: Paths) -> list[str]:
     several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    if not all(several) or not several:
+        expand(several)  # Says what is missing; '' would be the folder of the process.
     found = [name for path in several for name in _expanded(fspath(path))]
     for name in found:
         if not name.lower().endswith(".parquet"):
