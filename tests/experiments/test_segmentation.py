@@ -242,7 +242,7 @@ def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):
             "Which strength of 'contrast'. Expected contrast-1 to",
         ),
         ({"method": "input_mixup"}, "'input_mixup' does not support masks; use 'feature_mixup'"),
-        ({"augment": "flip"}, "augment is a setting of task 'image'"),
+        ({"compile": True}, "compile is a setting of task 'image'"),
     ],
 )
 def test_what_cannot_be_trained(folder, tmp_path, changes, message):
