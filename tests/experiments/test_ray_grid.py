@@ -126,7 +126,23 @@ def test_a_node_is_killed_and_every_record_comes_once(corpus, tmp_path, two_node
     recipe = numbers[working].recipe
     (outcome,) = filter(None, run_cell([recipe], None, "cpu"))
     expected = record_of(outcome, {}).results
-    assert json_values(numbers[working].results) == json_values(expected)
+    # A process that loaded compiled kernels may differ in the last bit from one that did not.
+    found, undisturbed = (
+        dict(_leaves(json_values(results))) for results in (numbers[working].results, expected)
+    )
+    assert found.keys() == undisturbed.keys()
+    for path, value in undisturbed.items():
+        near = pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+        assert found[path] == near, path
+
+
+def _leaves(value, path=()):
+    """Yield each value of nested dictionaries, with its keys."""
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    for key, inner in value.items():
+        yield from _leaves(inner, (*path, key))
 
 
 def test_a_task_is_one_seed_of_the_cells_that_are_stacked():

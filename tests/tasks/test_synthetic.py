@@ -10,9 +10,10 @@ import pytest
 from calibrant.errors import InputError
 from calibrant.tasks.language.grammar import NEWS, POSTS, Domain
 from calibrant.tasks.language.sentences import Sentence, to_bio
-from calibrant.tasks.language.synthetic import TYPES, generate, generate_splits
+from calibrant.tasks.language.synthetic import generate, generate_splits
 
 SPLITS = generate_splits()
+TYPES = {"LOC", "ORG", "PER", "PROD"}
 
 
 def test_default_sizes() -> None:
@@ -41,7 +42,7 @@ def test_seeds_differ_and_sizes_do_not_disturb() -> None:
 def test_tags_are_well_formed_bio_of_four_types() -> None:
     for sentences in SPLITS.values():
         kinds = {tag[2:] for s in sentences for tag in s.tags} - {""}
-        assert kinds == set(TYPES)
+        assert kinds == TYPES
         for s in sentences:
             assert all(s.words)
             for before, tag in zip(("O", *s.tags), s.tags, strict=False):
@@ -97,8 +98,8 @@ def test_out_of_domain_names_and_templates_never_occur_in_training() -> None:
 
 @pytest.mark.parametrize("domain", [NEWS, POSTS], ids=["news", "posts"])
 def test_every_slot_is_known(domain: Domain) -> None:
-    assert {kind for kinds in domain.ambiguous.values() for kind in kinds} == set(TYPES)
-    assert set(domain.patterns) == set(TYPES)
+    assert {kind for kinds in domain.ambiguous.values() for kind in kinds} == TYPES
+    assert set(domain.patterns) == TYPES
     for sentence in generate(3000, domain):
         assert not any("{" in word for word in sentence.words)
 
