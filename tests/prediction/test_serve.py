@@ -252,3 +252,16 @@ def test_answers_are_sent_at_once():
         accepted, _ = listening.accept()
         assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         accepted.close()
+
+
+def test_masks_with_a_policy_of_sets_are_refused_at_the_start(runs, tmp_path, capsys):
+    from calibrant.cli import main
+    from calibrant.policies import Policy, calibrator_fingerprint
+
+    run = load(runs["segmentation"])
+    known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
+    known["classes"] = len(run.labels)
+    path = tmp_path / "sets.json"
+    Policy("coverage", 0.9, {"*": 0.8}, n=9, kept=0.5, **known).save(path)
+    assert main(["serve", str(runs["segmentation"]), "--port", "0", "--policy", str(path)]) == 2
+    assert "no mask shows" in capsys.readouterr().err

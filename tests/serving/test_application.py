@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from calibrant.errors import InputError
-from calibrant.policies import guarantee
+from calibrant.policies import Policy, guarantee
 from calibrant.predictions import Predictions
 from calibrant.serving import Limits, app
 
@@ -78,6 +78,16 @@ class TestPredictions:
             both = post(client, {"text": "a", "target_risk": 0.1})
             assert both.status_code == 422
             assert "not both" in both.json()["error"]
+
+    def test_randomised_sets_of_each_request_have_numbers_of_their_own(self, predictor):
+        """With the numbers of the first request in each, the promise would not hold."""
+        known = {"classes": 3, "label_names": predictor.labels}
+        known["settings"] = {"score": "aps", "randomised": True, "seed": 0}
+        policy = Policy("coverage", 0.5, {"*": 0.45}, n=9, kept=0.5, **known)
+        with TestClient(app(predictor, policy=policy)) as client:
+            found = [post(client, {"text": "a"}).json()["predictions"][0] for _ in range(40)]
+        sizes = [len(one["labels"]) for one in found]
+        assert 10 < sum(sizes) < 30  # The class of .9 is in a set with probability .5.
 
     def test_a_policy_of_other_labels_is_refused_at_the_start(self, predictor):
         valid = Predictions.from_logits(
@@ -274,6 +284,37 @@ class TestTheRest:
         assert set(properties) == {
             "text", "texts", "top_k", "min_confidence", "target_risk", "level",
         }  # fmt: skip
+
+    @pytest.mark.parametrize("token", [None, "secret"])
+    def test_the_schema_has_each_address_and_who_may_ask(self, predictor, token):
+        """The document says of each address whether it needs the token, and the service agrees."""
+        service = app(predictor, token=token)
+        client, key = TestClient(service), {"Authorization": "Bearer secret"}
+        schema = client.get("/openapi.json", headers=key).json()
+        routes = {(one.path, name) for one in service.routes for name in one.methods - {"HEAD"}}
+        known = {(path, name.upper()) for path, one in schema["paths"].items() for name in one}
+        assert known == routes
+        for path, name in routes:
+            described = schema["paths"][path][name.lower()]
+            needed = described.get("security", schema.get("security", []))
+            assert all(set(one) <= set(schema["components"]["securitySchemes"]) for one in needed)
+            answer = client.request(name, path.format(name="page.css"), content=b"token=secret")
+            assert (answer.status_code == 401) == bool(needed), path
+            assert str(answer.status_code) in described["responses"], path
+            kind = answer.headers["content-type"].split(";")[0]
+            said = described["responses"][str(answer.status_code)].get("content", {kind: {}})
+            assert kind in said, path
+
+    @pytest.mark.parametrize("policy", [False, True])
+    def test_what_the_page_needs_follows_the_schema(self, predictor, policy):
+        jsonschema = pytest.importorskip("jsonschema")
+        sets = Policy("coverage", 0.5, {"*": 0.5}, n=9, kept=0.5, classes=3)
+        client = TestClient(app(predictor, policy=sets if policy else None))
+        described = client.get("/openapi.json").json()["paths"]["/about"]["get"]
+        schema = described["responses"]["200"]["content"]["application/json"]["schema"]
+        about = client.get("/about").json()
+        jsonschema.validate(about, schema, jsonschema.Draft202012Validator)
+        assert about["sets"] == policy
 
     def test_what_the_page_needs(self, client, predictor):
         about = client.get("/about").json()

@@ -8,6 +8,7 @@ import pytest
 from tests.browser import served
 
 from calibrant.metrics import Confidences
+from calibrant.policies import Policy
 from calibrant.serving import app
 from calibrant.tasks.class_predictor import Ranked
 from calibrant.tasks.ner.predictor import Entity, Prediction, Token
@@ -198,6 +199,30 @@ def test_an_image_with_its_class_and_the_next_ones(browser, predictor, picture):
         assert browser.run("return document.getElementById('picture').naturalWidth") == 8
         assert browser.run("return document.querySelector('.of-masks').hidden")
         assert browser.run("return document.documentElement.scrollWidth <= 360")
+        assert browser.logs() == []
+
+
+@pytest.mark.parametrize(
+    ("least", "words", "members"),
+    [
+        (0.96, "The prediction set has 3 of 3 classes: short, middle, long.", ["yes"] * 3),
+        (0.5, "The prediction set has 1 of 3 classes: middle.", ["yes", "no", "no"]),
+        (0.05, "The prediction set is empty: no class fits the policy.", ["no"] * 3),
+    ],
+)
+def test_a_policy_with_a_coverage_shows_its_set(browser, predictor, least, words, members):
+    """Such a policy accepts nothing, so no prediction may be shown as accepted."""
+    promise = "The true class is in the set."
+    known = {"classes": 3, "label_names": predictor.labels, "promise": promise}
+    policy = Policy("coverage", 0.9, {"*": least}, n=9, kept=0.5, **known)
+    with served(app(predictor, policy=policy)) as address:
+        browser.open(address)
+        predict(browser, "x" * 15)
+        assert text_of(browser, "summary") == words
+        assert text_of(browser, "risk-meaning") == promise
+        assert "accepted" not in text_of(browser, "found")
+        last = "return [...document.querySelectorAll('#list td:last-child')]"
+        assert browser.run(last + ".map((cell) => cell.textContent)") == members
         assert browser.logs() == []
 
 

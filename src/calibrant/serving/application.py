@@ -74,6 +74,7 @@ class _Service:
         self.report = None if report is None else Path(report)
         self.policy = None if policy is None else predictor.checked_policy(policy)
         self._accepting: dict[Options, Acceptance] = {}
+        self._predicted = 0  # Inputs so far: randomised sets of later ones have other numbers.
         self._accept(Options())  # A policy that does not fit fails here, not in a request.
         self.batcher = Batcher(
             self._predict, most=limits.batch, limit=limits.queue, observe=self._observe
@@ -100,7 +101,8 @@ class _Service:
 
     def _predict(self, inputs: Sequence[Any], options: Any) -> list[Any]:
         accept = self._accept(options)
-        return list(self.predictor.stream(inputs, top_k=options.top_k, accept=accept))
+        first, self._predicted = self._predicted, self._predicted + len(inputs)
+        return list(self.predictor.stream(inputs, top_k=options.top_k, accept=accept, first=first))
 
     def application(self) -> Starlette:
         """Return the routes."""
@@ -186,7 +188,7 @@ class _Service:
 
     async def schema(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /openapi.json."""
-        return json_answer(describe(self.predictor, self.limits))
+        return json_answer(describe(self.predictor, self.limits, token=self.token is not None))
 
     async def about(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /about: what the page needs to know."""
@@ -202,6 +204,7 @@ class _Service:
             "labels": list(predictor.labels),
             "calibrator": predictor.calibrator.name,
             "policy": None if self.policy is None else str(self.policy),
+            "sets": self.policy is not None and self.policy.kind == "coverage",
             "report": self.report is not None,
             "risks": [] if self.policy is not None else self._risks(),
         }

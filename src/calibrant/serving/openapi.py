@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from calibrant import __version__
@@ -27,26 +27,32 @@ _OPTIONS = {
     "level": {**_INSIDE, "default": 0.9},
     "maps": {**_FLAG, "default": False},
 }
-_REFUSALS = {
-    "400": "The body is not valid JSON.",
+_OF_ALL = {
     "401": "The token is missing or wrong.",
     "403": "The request is from a page of another site.",
+    "421": "The request names another host.",
+    "500": "An error in the service, which its log describes.",
+}
+_OF_BODIES = {
+    "400": "The body ends too early or is not valid.",
     "408": "The body took too long.",
     "413": "The body, a text, an image or the list is too large.",
+}
+_OF_PREDICT = {
+    **_OF_BODIES,
     "415": "The content type is not known.",
-    "421": "The request names another host.",
     "422": "A field is missing, unknown or of the wrong kind.",
-    "500": "An error in the service, which its log describes.",
-    "503": "Too many inputs wait, or the prediction took too long: try again after Retry-After.",
+    "503": "Too much waits, or the prediction took too long: try again after Retry-After.",
+}
+_NO_REPORT = {"404": "There is no report."}
+_TOKEN = {
+    "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+    "security": [{"token": []}],
 }
 
 
-def describe(predictor: Predictor, limits: Limits) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of a service."""
-    answers = {"200": _answer("Predictions in the order of the inputs.", _predictions(predictor))}
-    error = _object({"error": _TEXT})
-    answers |= {status: _answer(words, error) for status, words in _REFUSALS.items()}
-    body = {"required": True, "content": _bodies(predictor, limits)}
+def describe(predictor: Predictor, limits: Limits, *, token: bool) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of a service; ``token``: whether requests need one."""
     classes = ", ".join(predictor.labels)
     return {
         "openapi": "3.1.0",
@@ -55,12 +61,43 @@ def describe(predictor: Predictor, limits: Limits) -> dict[str, Any]:
             "version": __version__,
             "description": f"Predictions with calibrated confidence. Classes: {classes}",
         },
-        "paths": {
-            "/predict": {"post": {"requestBody": body, "responses": answers}},
-            "/healthz": {"get": {"responses": {"200": _answer("The service answers.", _HEALTH)}}},
-            "/metrics": {"get": {"responses": {"200": {"description": "For Prometheus."}}}},
-        },
+        "paths": _paths(predictor, limits),
+        **(_TOKEN if token else {}),
     }
+
+
+def _paths(predictor: Predictor, limits: Limits) -> dict[str, Any]:
+    """Return each address of the service; those that are open to all need no token."""
+    predicted = _answer("Predictions in the order of the inputs.", _predictions(predictor))
+    report = _content("The report of the run.", "text/html")
+    form = _content("The token.", "application/x-www-form-urlencoded", _object({"token": _TEXT}))
+    file = _get({"description": "A script or a style."}, {"404": "There is no such file."})
+    name = {"name": "name", "in": "path", "required": True, "schema": _TEXT}
+    return {
+        "/predict": {
+            "post": {**_get(predicted, _OF_PREDICT), "requestBody": _bodies(predictor, limits)}
+        },
+        "/healthz": {"get": {**_get(_answer("The service answers.", _HEALTH)), "security": []}},
+        "/metrics": {"get": _get(_content("For Prometheus.", "text/plain"))},
+        "/openapi.json": {"get": _get(_answer("This document.", {"type": "object"}))},
+        "/about": {"get": _get(_answer("What the page shows about the model.", _ABOUT))},
+        "/report": {
+            "get": _get(report, _NO_REPORT),
+            "post": {
+                **_get(report, {**_NO_REPORT, **_OF_BODIES}),
+                "requestBody": form,
+                "security": [],
+            },
+        },
+        "/": {"get": {**_get(_content("The page.", "text/html")), "security": []}},
+        "/static/{name}": {"get": {**file, "parameters": [name], "security": []}},
+    }
+
+
+def _get(answer: dict[str, Any], refusals: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return an operation with its answer and what may be refused."""
+    error, words = _object({"error": _TEXT}), {**_OF_ALL, **(refusals or {})}
+    return {"responses": {"200": answer, **{s: _answer(w, error) for s, w in words.items()}}}
 
 
 def _bodies(predictor: Predictor, limits: Limits) -> dict[str, Any]:
@@ -76,7 +113,7 @@ def _bodies(predictor: Predictor, limits: Limits) -> dict[str, Any]:
     asked = _object({**inputs, **options}, {one, many, *options})
     asked["oneOf"] = [{"required": [one]}, {"required": [many]}]
     picture = {"image/*": {"schema": {"type": "string", "format": "binary"}}} if images else {}
-    return {"application/json": {"schema": asked}, **picture}
+    return {"required": True, "content": {"application/json": {"schema": asked}, **picture}}
 
 
 def _object(properties: dict[str, Any], optional: Collection[str] = ()) -> dict[str, Any]:
@@ -91,11 +128,31 @@ def _several(items: dict[str, Any]) -> dict[str, Any]:
 
 
 _HEALTH = _object({"status": {"const": "ok"}, "waiting": _PLACE})
+_RISK = {
+    "target": _INSIDE,
+    "threshold": {"anyOf": [{"type": "number"}, {"const": "inf"}]},
+    "meaning": _TEXT,
+}
+_ABOUT = _object(
+    {
+        "format": {"const": FORMAT},
+        "unit": {"enum": ["texts", "images"]},
+        **dict.fromkeys(("entities", "masks", "sets", "report"), _FLAG),
+        "labels": _several(_TEXT),
+        "calibrator": _TEXT,
+        "policy": {"type": ["string", "null"]},
+        "risks": _several({"type": "object", "properties": _RISK, "required": [*_RISK]}),
+    }
+)
 _RANKED = _several(_object({"label": _TEXT, "confidence": _SHARE}))
 
 
 def _answer(words: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": words, "content": {"application/json": {"schema": schema}}}
+    return _content(words, "application/json", schema)
+
+
+def _content(words: str, kind: str, schema: dict[str, Any] = _TEXT) -> dict[str, Any]:
+    return {"description": words, "content": {kind: {"schema": schema}}}
 
 
 def _predictions(predictor: Predictor) -> dict[str, Any]:

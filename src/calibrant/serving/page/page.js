@@ -1,6 +1,7 @@
 "use strict";
 // The page of `calibrant serve`. It sends requests only to its own address.
 
+const RANKS = 5; // How many classes of a text or image are shown.
 let about = null;
 let shown = null; // The last prediction; moving the slider shows it again.
 let asked = 0; // Requests so far; only the answer to the last one is shown.
@@ -27,8 +28,7 @@ async function start() {
   const names = about.entities
     ? [...new Set(about.labels.map((label) => label.replace(/^[BI]-/, "")))].filter((n) => n !== "O")
     : about.labels;
-  const few = names.slice(0, 12).join(", ") + (names.length > 12 ? ", …" : "");
-  $("model").textContent = `${served()} ${names.length} ${about.entities ? "types" : "classes"}: ${few}. Calibrated by ${about.calibrator}.`;
+  $("model").textContent = `${served()} ${names.length} ${about.entities ? "types" : "classes"}: ${few(names)}. Calibrated by ${about.calibrator}.`;
   $("report").hidden = !about.report;
   $("ask").hidden = false;
   if (about.unit === "images") {
@@ -75,7 +75,6 @@ function judge() {
 
 function isAccepted(item) {
   const risk = chosenRisk();
-  // Sets of classes have no such field.
   if (about.policy || !risk || item.empty) return item.accepted !== false;
   return risk.threshold !== "inf" && item.confidence >= risk.threshold;
 }
@@ -93,8 +92,14 @@ function show() {
   $("legend").hidden = !about.entities && !about.masks;
   $("summary").textContent = summary(items);
   $("marked").replaceChildren(...(about.entities ? marked(shown.text, items) : []));
-  $("list").replaceChildren(...(about.masks ? maskRows(shown) : about.entities ? rows(items) : ranks(shown)));
+  $("list").replaceChildren(...table(items));
   if (about.unit === "images") return showPictures();
+}
+
+function table(items) {
+  if (about.masks) return maskRows(shown);
+  if (about.entities) return rows(items);
+  return shown.empty ? [] : ranks(shown);
 }
 
 function summary(items) {
@@ -102,8 +107,8 @@ function summary(items) {
     return `Mean confidence ${percent(shown.confidence)}; ${percent(shown.accepted)} of the pixels are accepted.`;
   }
   if (!about.entities) {
-    const set = shown.labels ? ` The set of classes: ${shown.labels.join(", ") || "none"}.` : "";
-    return shown.empty ? "There is nothing to read." : `Predicted: ${described(shown)}.${set}`;
+    if (shown.empty) return "There is nothing to read.";
+    return shown.labels ? describedSet(shown.labels) : `Predicted: ${described(shown)}.`;
   }
   const kept = items.filter(isAccepted);
   const errors = kept.reduce((sum, item) => sum + 1 - item.confidence, 0);
@@ -112,6 +117,16 @@ function summary(items) {
     `${kept.length} accepted, ${items.length - kept.length} for review. ` +
     `Errors to expect among those accepted: ${errors.toFixed(1)}.${words}`
   );
+}
+
+// A policy with a coverage accepts nothing: it promises that the true class is in this set.
+function describedSet(labels) {
+  if (!labels.length) return "The prediction set is empty: no class fits the policy.";
+  return `The prediction set has ${labels.length} of ${about.labels.length} classes: ${few(labels)}.`;
+}
+
+function few(names) {
+  return names.slice(0, 12).join(", ") + (names.length > 12 ? ", …" : "");
 }
 
 async function showPictures() {
@@ -146,9 +161,8 @@ function marked(text, items) {
 function described(item) {
   const name = about.entities ? `${item.text}: ${item.type}` : item.label;
   const others = alternatives(item);
-  const decided = about.entities || item.accepted !== undefined;
-  const verdict = !decided ? "" : isAccepted(item) ? ", accepted" : ", for review";
-  return `${name}, ${percent(item.confidence)}${verdict}${others ? ". Otherwise " + others : ""}`;
+  const verdict = isAccepted(item) ? "accepted" : "for review";
+  return `${name}, ${percent(item.confidence)}, ${verdict}${others ? ". Otherwise " + others : ""}`;
 }
 
 function alternatives(item) {
@@ -172,14 +186,18 @@ function rows(items) {
   return made.length ? [head, ...made] : [element("caption", "No entity found.")];
 }
 
-// The predicted class and the next ones, the most probable first.
+// The predicted class and the next ones, the most probable first; with a set, all of its classes.
 function ranks(item) {
+  const set = item.labels && new Set(item.labels);
   const head = element("tr");
   head.append(column("Class"), column("Confidence", "number"));
-  const made = [item, ...(item.alternatives || [])].map((one) => {
+  if (set) head.append(column("In the set"));
+  const all = [item, ...(item.alternatives || [])];
+  const made = all.filter((one, place) => place < RANKS || set?.has(one.label)).map((one) => {
     const row = element("tr");
     row.append(element("td", one.label), element("td", percent(one.confidence), "number"));
     row.lastChild.classList.add(shade(one.confidence));
+    if (set) row.append(element("td", set.has(one.label) ? "yes" : "no"));
     return row;
   });
   return [head, ...made];
@@ -187,7 +205,8 @@ function ranks(item) {
 
 // What a request asks for: the pictures of a mask, or some alternatives.
 function wanted() {
-  if (!about.masks) return { top_k: about.entities ? 3 : 5 };
+  if (about.sets) return { top_k: about.labels.length };
+  if (!about.masks) return { top_k: about.entities ? 3 : RANKS };
   const risk = chosenRisk();
   return risk ? { maps: true, target_risk: risk.target } : { maps: true };
 }

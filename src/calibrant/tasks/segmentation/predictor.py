@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.policies import Policy
 from calibrant.tasks.image.predictor import OfImages, normalised, read_image
 from calibrant.tasks.predictor import Acceptance, check_top_k, ranked, unlabelled
 
@@ -88,8 +89,6 @@ class MaskPredictor(OfImages):
         """Predict as :meth:`predict`, a few images at a time; those of equal size run together."""
         check_top_k(top_k)
         accept = self.acceptance(**options)
-        if accept.policy is not None and accept.policy.kind == "coverage":
-            raise InputError("A policy with a coverage gives sets of classes, which no mask shows.")
         for images in self._few(inputs):
             for logits in self._logits(images):
                 yield self._mask(logits, top_k, accept)
@@ -116,6 +115,11 @@ class MaskPredictor(OfImages):
             batch = normalised(np.stack([images[number] for number in numbers]), self.about)
             found |= zip(numbers, self.scorer(pixel_values=batch), strict=True)
         return [found[number] for number in range(len(images))]
+
+    def _check_policy(self, policy: Policy, **options: Any) -> None:
+        if policy.kind == "coverage":
+            raise InputError("A policy with a coverage gives sets of classes, which no mask shows.")
+        super()._check_policy(policy, **options)
 
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:  # noqa: ARG002
         """Return the columns of a table of masks: size, confidence, pixels of each class."""
