@@ -242,3 +242,32 @@ def test_labels_are_not_called_examples(tmp_path) -> None:
     found = audit(Claims.from_multi_label(scores, truth, weights=np.arange(60) + 1), bootstrap=0)
     [weights] = [text for text in found.verdict if "weight;" in text]
     assert weights.startswith("Labels count by the sample weights of their examples")
+
+
+def test_top_labels_leave_out_examples_with_an_unknown_label() -> None:
+    """The unknown label may be the most probable one: the next one is no top label."""
+    scores = [[0.9, 0.2], [0.9, 0.6], [0.3, 0.8]]
+    claims = Claims.from_multi_label(scores, [[1, 0], [np.nan, 0], [0, 1]])
+    top = claims.top_labels()
+    assert (top.confidence.tolist(), top.groups["example"].tolist()) == ([0.9, 0.8], [0, 2])
+    found = audit(claims, bootstrap=0)
+    assert found.top is not None
+    assert {m.name: m.value for m in found.top.measures}["top_accuracy"] == 1
+    assert any("only the examples whose labels are all known" in text for text in found.verdict)
+    none = audit(Claims.from_multi_label(scores, [[1, -100]] * 3), bootstrap=0)
+    assert none.top is None
+    assert any("no view of top labels" in text for text in none.verdict)
+
+
+def test_top_labels_of_missing_labels_keep_their_accuracy() -> None:
+    """Labels that are missing at random change no number but by chance."""
+    random = np.random.default_rng(0)
+    scores = random.uniform(0, 1, (4000, 5))
+    truth = (random.random(scores.shape) < scores).astype(float)
+    top = scores.argmax(axis=1)
+    right = truth[np.arange(4000), top].mean()
+    truth[random.random(truth.shape) < 0.1] = np.nan
+    found = Claims.from_multi_label(scores, truth).top_labels()
+    assert found.correct.mean() == pytest.approx(right, abs=0.02)
+    complete = ~np.isnan(truth).any(axis=1)
+    assert found.confidence.tolist() == scores.max(axis=1)[complete].tolist()

@@ -144,6 +144,8 @@ class Claims(Weighted):
     def top_labels(self) -> Claims:
         """Return the claim with the largest probability of each example of multi-label claims.
 
+        Examples with an unknown label are left out: that label may be their most probable one.
+
         >>> claims = Claims.from_multi_label([[0.9, 0.2], [0.4, 0.7]], [[1, 0], [1, 0]])
         >>> claims.top_labels().correct
         array([ True, False])
@@ -152,8 +154,9 @@ class Claims(Weighted):
             raise InputError(f"top_labels expects multi-label claims, got {self.kind}.")
         example = self.groups["example"]
         order = np.lexsort((np.arange(len(self)), -self.confidence, example))
-        first = np.append(True, example[order][1:] != example[order][:-1])[: len(self)]
-        return replace(self[order[first]], kind="top-label")
+        first = np.append(True, example[order][1:] != example[order][:-1])[: len(self)].nonzero()[0]
+        known = np.diff(np.append(first, len(self))) == len(self.names)
+        return replace(self[order[first[known]]], kind="top-label")
 
     @classmethod
     def of_positive(cls, predictions: Predictions) -> Claims:

@@ -289,7 +289,7 @@ class Collector:
         part, (confidence, predicted, correct, block) = found
         tagging = Tagging(part, top=(confidence, predicted, correct))
         sums = entity_sums(part, tagging, block, self.blocks, self.bins, self.reduction)
-        if isinstance(self.sample, Sketched):
+        if isinstance(self.sample, Sketched) and not self.sample.most:
             sums = sums.sketched()
         self.entities = sums if self.entities is None else self.entities + sums
 
@@ -344,7 +344,7 @@ def _predicted_and_true(chunk: Predictions | Claims, predicted: int, row: int) -
 def taken(sample: Sample[Confidences] | Sketched) -> Confidences | ConfidenceSketch:
     """Return and release the confidences of a sample, or the sketch of all."""
     if isinstance(sample, Sketched):
-        return sample.sketch or ConfidenceSketch.empty()
+        return sample.take()
     return Confidences.concatenate(sample.take())
 
 

@@ -37,6 +37,7 @@ from calibrant.metrics.entities import Reduction
 from calibrant.metrics.metric import percent
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.segmentation_example import Scene
+from calibrant.metrics.sketch import Sketched
 from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 
@@ -80,9 +81,9 @@ def audit(
     Claims (top labels with a confidence) get every metric that does not need all classes.
 
     Metrics that need ranks (adaptive ECE, AURC, …) sort every confidence of up to a million
-    examples. Of more they take a :class:`~calibrant.metrics.ConfidenceSketch`, in which a
-    confidence is off by at most 0.0003; above ``sample`` examples, that of a seeded sample. Their
-    explanations say so.
+    examples. Of more they take a :class:`~calibrant.metrics.ConfidenceSketch` of all, in which a
+    confidence is off by at most 0.0003. With a smaller ``sample`` they sort a seeded sample of so
+    many examples instead. Their explanations say so.
 
     >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
     >>> print(audit(p, bootstrap=0).verdict[0])
@@ -90,7 +91,9 @@ def audit(
     """
     estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
     check_bins(bins)
-    kept: Sample[Confidences] = Sample(sample, seed)
+    # A sketch of all says more than a sample that is too large to be sorted.
+    few = sample <= MOST_SORTED
+    kept: Sample[Confidences] | Sketched = Sample(sample, seed) if few else Sketched(MOST_SORTED)
     columns = (per,) if isinstance(per, str) else tuple(per)
     collector = Collector(Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
     found = collect(_chunks(source), collector)
@@ -202,7 +205,7 @@ def _evidence(
 
 
 def _top_view(found: Collector, estimate: Estimator) -> TopView | None:
-    if found.top is None:
+    if found.top is None or not found.top.n.sum():
         return None
     measures = estimate("labels", {"top": found.top}, found.bins.count)
     return TopView(measures, found.top.total())

@@ -178,7 +178,17 @@ def left_out(found: Collector) -> tuple[str, ...]:
     known = {"state", "confidences"} | ({"classwise"} if found.classwise_known else set())
     rows = [row for row in METRICS.values() if row.kind == "classes" and row.audited]
     titles = [row.title for row in rows if not known >= set(row.source)]
-    return (*weights, f"Left out, as they need the scores of all classes: {', '.join(titles)}.")
+    missing = f"Left out, as they need the scores of all classes: {', '.join(titles)}."
+    return (*weights, *_about_unknown(found), missing)
+
+
+def _about_unknown(found: Collector) -> tuple[str, ...]:
+    """Say which examples the view of top labels has, if some labels are unknown."""
+    if found.top is None or not found.ignored:
+        return ()
+    if not found.top.n.sum():
+        return ("No example has all of its labels known, so there is no view of top labels.",)
+    return ("The view of top labels has only the examples whose labels are all known.",)
 
 
 def _about_weights(found: Collector) -> tuple[str, ...]:

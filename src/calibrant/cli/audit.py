@@ -81,7 +81,8 @@ def add_parser(commands: Any) -> None:
         type=int,
         default=10_000_000,
         metavar="EXAMPLES",
-        help="above this many examples, rank metrics use a random sample (10 million)",
+        help="above this many examples, at most a million, rank metrics use a random sample "
+        "(without: a sketch of all examples above a million)",
     )
     add_cluster(parser)
     parser.set_defaults(run=run)

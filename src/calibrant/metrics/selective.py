@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 _NOTHING = 1e-9  # No confidence is below it: from here on everything is accepted.
+_TERMS = 1 << 14  # Of a long sum, added one by one.
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +139,27 @@ def e_aurc(source: StepSource) -> float:
         return float("nan")
     right = int(s.correct.sum())
     # Σ_{i = right + 1}^{n} (i − right) / i, over n
-    best = (s.n - right - right * np.sum(1 / np.arange(right + 1, s.n + 1))) / s.n
+    best = (s.n - right - right * _sum_of_inverses(right + 1, s.n)) / s.n
     return max(0.0, aurc(s) - float(best))
+
+
+def _sum_of_inverses(first: int, last: int) -> float:
+    """Return Σ_{i = first}^{last} 1 / i; the many beyond the first few by Euler and Maclaurin.
+
+    Σ_{i = m + 1}^{n} 1 / i = log(n / m) + h(n) − h(m), with h(k) = 1 / 2k − 1 / 12k² + O(k⁻⁴).
+
+    >>> abs(_sum_of_inverses(5, 200_000) - float(np.sum(1 / np.arange(5, 200_001)))) < 1e-13
+    True
+    """
+    m = min(first - 1 + _TERMS, last)
+    exact = float(np.sum(1 / np.arange(first, m + 1)))
+    if m == last:
+        return exact
+
+    def correction(k: int) -> float:
+        return 1 / (2 * k) - 1 / (12 * k**2)
+
+    return exact + math.log1p((last - m) / m) + correction(last) - correction(m)
 
 
 @takes_arrays

@@ -93,6 +93,9 @@ class ConfidenceSketch:
         self.correct[:] += np.bincount(place[part.correct], right, BINS)
         self.confidence[:] += np.bincount(place, times(part.confidence, w), BINS)
 
+    def __repr__(self) -> str:
+        return f"<ConfidenceSketch of {len(self):,} examples>"
+
     def __len__(self) -> int:
         """Return the number of examples; a sum of weights is rounded."""
         return round(float(self.n))
@@ -155,30 +158,60 @@ class ConfidenceSketch:
 
 
 class Sketched:
-    """Takes the place of a :class:`~calibrant.metrics.sample.Sample`: a sketch of all rows."""
+    """Takes the place of a :class:`~calibrant.metrics.sample.Sample`: all rows count.
+
+    Up to ``most`` rows are kept as they are; with more, all of them are in a sketch. So a long
+    stream takes no more memory, and no time for copies, than its sketch.
+
+    >>> kept = Sketched(most=2)
+    >>> kept.add(Confidences(np.array([0.9, 0.8]), np.array([True, False])))
+    >>> kept.take()[:1].confidence
+    array([0.9])
+    >>> kept.add(Confidences(np.array([0.9]), np.array([True])))
+    >>> kept.take()
+    <ConfidenceSketch of 3 examples>
+    """
 
     whole = True  # No row is left out.
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = 0) -> None:
+        self.most, self.held = most, 0
+        self.parts: list[Confidences] = []
         self.sketch: ConfidenceSketch | None = None
 
     def like(self) -> Sketched:
         """Return an empty one."""
-        return Sketched()
+        return Sketched(self.most)
+
+    def take(self) -> Confidences | ConfidenceSketch:
+        """Return the confidences, or the sketch of all if there are more than ``most``."""
+        if self.sketch is not None:
+            return self.sketch
+        return Confidences.concatenate(self.parts) if self.parts else ConfidenceSketch.empty()
 
     def add(self, part: Confidences) -> None:
         """Add the next rows."""
+        self.parts.append(part)
+        self.held += len(part)
+        if self.sketch is None and self.held <= self.most:
+            return
         if self.sketch is None:
             self.sketch = ConfidenceSketch.empty(weighted=part.weighted)
-        for start in range(0, len(part), _CHUNK):
-            self.sketch._add(part[start : start + _CHUNK])
+        for held in self.parts:
+            for start in range(0, len(held), _CHUNK):
+                self.sketch._add(held[start : start + _CHUNK])
+        self.parts = []
 
     def merge(self, later: Sketched) -> None:
-        """Add the rows of another sketch."""
-        if self.sketch is None or later.sketch is None:
-            self.sketch = self.sketch or later.sketch
-        else:
-            self.sketch += later.sketch
+        """Add the rows of another one of the same size."""
+        for part in later.parts:
+            self.add(part)
+        if later.sketch is None:
+            return
+        held, self.parts = self.parts, []
+        self.sketch = later.sketch if self.sketch is None else self.sketch + later.sketch
+        for part in held:
+            self.add(part)
 
 
 def bin_numbers(probabilities: np.ndarray) -> np.ndarray:
