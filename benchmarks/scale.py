@@ -5,7 +5,9 @@ python benchmarks/scale.py --rows 100000000 --cores 2 --output benchmarks/result
 python benchmarks/scale.py --table benchmarks/results/scale-cpu.json --page docs/clusters.md
 
 Rows are generated shard by shard into a folder, which is removed at the end: 45 bytes each at 10
-classes, so 10⁸ rows take about 4.5 GB of disk, and never more than one shard of memory.
+classes, so 10⁸ rows take about 4.5 GB of disk, and never more than one shard of memory. With
+``--shards`` they stay in a folder of yours. With ``--stage`` each measurement is a command of its
+own, which adds its numbers to those that OUTPUT has.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import contextmanager
 from json import dumps, loads
 from pathlib import Path
 
@@ -26,6 +29,7 @@ from machine import circumstances, write_results
 SHARD = 1 << 20  # Rows per file, in row groups of an eighth.
 CALIBRATORS = ("temperature", "vector", "platt", "isotonic-top-label")
 PLANNED = 10**10
+STAGES = ("audit", "fits", "growth")
 MARKS = ("<!-- scale: begin -->", "<!-- scale: end -->")
 CORES_PLANNED = (8, 64, 512)
 
@@ -37,6 +41,8 @@ def write_shards(folder, rows, classes, shard=SHARD):
 
     folder.mkdir(parents=True, exist_ok=True)
     for number, start in enumerate(range(0, rows, shard)):
+        if (folder / f"{number:06}.parquet").exists():
+            continue
         count, random = min(shard, rows - start), np.random.default_rng(number)
         logits = random.standard_normal((count, classes), np.float32)
         labels = random.integers(0, classes, count)
@@ -47,25 +53,25 @@ def write_shards(folder, rows, classes, shard=SHARD):
     return folder
 
 
-def alone(folder, classes):
+def alone(folder):
     """Audit in this process on one core; return seconds, peak megabytes, and the state."""
     from calibrant import audit
     from calibrant.files import stream
 
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     audit(stream(min(folder.iterdir())), bootstrap=0)  # Loads the compiled code.
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     found = audit(stream(folder), bootstrap=0)
-    seconds = time.perf_counter() - start
+    seconds, busy = time.perf_counter() - start, time.process_time() - busy
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "megabytes": peak, "classes": classes}, found.state.to_json()
+    return {"seconds": seconds, "cpu_seconds": busy, "megabytes": peak}, found.state.to_json()
 
 
 class Watched:
-    """Samples the memory of Ray's workers while a block runs."""
+    """Samples the memory of Ray's workers while a block runs, and adds up all processor time."""
 
     def __enter__(self):
-        self.peak, self._end = 0.0, threading.Event()
+        self.peak, self._end, self._before = 0.0, threading.Event(), _processor_time()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
         return self
@@ -73,40 +79,85 @@ class Watched:
     def __exit__(self, *_):
         self._end.set()
         self._thread.join()
+        self.cpu_seconds = _processor_time() - self._before
 
     def _watch(self):
-        import psutil
-
         while not self._end.wait(0.5):
-            for process in psutil.process_iter(["cmdline", "memory_info"]):
-                about = process.info
-                if about["cmdline"] and about["cmdline"][0].startswith("ray::run_part"):
-                    self.peak = max(self.peak, about["memory_info"].rss / 2**20)
+            for process in _of_ray():
+                if process.info["cmdline"][0].startswith("ray::run_part"):
+                    self.peak = max(self.peak, process.info["memory_info"].rss / 2**20)
 
 
-def on_ray(folder, rows, cores):
-    """Audit and fit on a cluster of ``cores`` processors."""
+def _of_ray():
+    """Yield this process and those of its cluster: workers, and what moves their results."""
+    import psutil
+
+    mine = psutil.Process()
+    below = {mine.pid, *(child.pid for child in mine.children(recursive=True))}
+    for process in psutil.process_iter(["cmdline", "memory_info", "cpu_times"]):
+        if process.pid in below and process.info["cmdline"] and process.info["cpu_times"]:
+            yield process
+
+
+def _processor_time():
+    return sum(sum(process.info["cpu_times"][:2]) for process in _of_ray())
+
+
+@contextmanager
+def cluster_of(cores):
+    """Start a cluster of this many processors."""
+    import ray
+
+    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
+    yield
+    ray.shutdown()
+
+
+def audited_on_ray(folder, rows, cores):
+    """Audit on a cluster: at first, when workers start, and then, without their start."""
+    from calibrant.distributed import audit
+    from calibrant.distributed.ray_engine import RayEngine
+
+    files, start = sorted(map(str, folder.iterdir())), time.perf_counter()
+    with cluster_of(cores):
+        engine = RayEngine()
+        audit(files[:cores], engine=engine, bootstrap=0)  # Each worker loads its code.
+        started = time.perf_counter() - start
+        with Watched() as of_tenth:
+            audit(files[: -(-len(files) // 10)], engine=engine, bootstrap=0)
+        start = time.perf_counter()
+        with Watched() as of_all:
+            found = audit(str(folder), engine=engine, bootstrap=0)
+            seconds = time.perf_counter() - start
+    return {
+        "seconds": seconds,
+        "start_up_seconds": started,
+        "cpu_seconds": of_all.cpu_seconds,
+        "cores": cores,
+        "worker_megabytes": of_all.peak,
+        "worker_megabytes_of_a_tenth": of_tenth.peak,
+        "rows_per_core_second": rows / seconds / cores,
+        "rows_per_cpu_second": rows / of_all.cpu_seconds,
+    }, found.state
+
+
+def fitted_on_ray(folder, rows, cores):
+    """Return seconds and passes of fits, and the seconds of one audit of the same rows."""
     from calibrant.distributed import audit, fit
     from calibrant.distributed.ray_engine import RayEngine
 
-    engine = RayEngine()
-    files = sorted(map(str, folder.iterdir()))
-    audit(files[: 2 * cores], engine=engine, bootstrap=0)  # Starts the workers.
-    with Watched() as of_tenth:
-        audit(files[: -(-len(files) // 10)], engine=engine, bootstrap=0)
-    with Watched() as memory:
+    files, found = sorted(map(str, folder.iterdir()))[: max(1, rows // SHARD)], {}
+    with cluster_of(cores):
+        engine = RayEngine()
+        fit(files[:cores], "temperature", engine=engine)  # Each worker loads its code.
+        for name in CALIBRATORS:
+            start = time.perf_counter()
+            passes = fit(files, name, engine=engine).fitted_on_["passes"]
+            found[name] = {"seconds": time.perf_counter() - start, "passes": passes}
         start = time.perf_counter()
-        found = audit(str(folder), engine=engine, bootstrap=0)
+        counted = audit(files, engine=engine, bootstrap=0).provenance["n"]
         seconds = time.perf_counter() - start
-    fits = {}
-    for name in CALIBRATORS:
-        start = time.perf_counter()
-        fitted = fit(str(folder), name, engine=engine)
-        took, passes = time.perf_counter() - start, fitted.fitted_on_["passes"]
-        fits[name] = {"seconds": took, "passes": passes}
-    about = {"seconds": seconds, "cores": cores, "fits": fits}
-    about |= {"worker_megabytes": memory.peak, "worker_megabytes_of_a_tenth": of_tenth.peak}
-    return {**about, "rows_per_core_second": rows / seconds / cores}, found.state
+    return {"rows": counted, "audit_seconds": seconds, "of": found}
 
 
 def agreement(one, other):
@@ -156,56 +207,78 @@ def growth(folder, rows):
     return found
 
 
-def measure(args):
-    from calibrant.distributed.ray_cluster import connected
+def measure_audit(folder, args):
+    """Audit all rows alone and on Ray, and compare the states."""
     from calibrant.metrics import CalibrationState
 
-    with tempfile.TemporaryDirectory(dir=args.folder) as temporary:
-        folder = write_shards(Path(temporary) / "shards", args.rows, args.classes)
-        child = [sys.executable, __file__, "--alone", str(folder), "--classes", str(args.classes)]
-        first, _, state = subprocess.run(
-            child, check=True, capture_output=True, text=True
-        ).stdout.partition("\n")
-        one = {**loads(first), "rows": args.rows}
-        one["rows_per_core_second"] = args.rows / one["seconds"]
-        print(one, flush=True)
-        import ray
+    child = [sys.executable, __file__, "--alone", str(folder)]
+    done = subprocess.run(child, check=True, capture_output=True, text=True)
+    first, _, state = done.stdout.partition("\n")
+    one = loads(first)
+    one["rows_per_core_second"] = args.rows / one["seconds"]
+    one["rows_per_cpu_second"] = args.rows / one["cpu_seconds"]
+    print(one, flush=True)
+    cluster, found = audited_on_ray(folder, args.rows, args.cores)
+    print(cluster, flush=True)
+    speeds = ("rows_per_core_second", "rows_per_cpu_second")
+    share, of_time = (cluster[speed] / one[speed] for speed in speeds)
+    return {
+        "rows": args.rows,
+        "classes": args.classes,
+        "alone": one,
+        "ray": cluster,
+        "share_of_one_process": share,
+        "share_of_one_process_in_cpu_time": of_time,
+        "agreement": agreement(CalibrationState.from_json(state), found),
+    }
 
-        ray.init(num_cpus=args.cores, include_dashboard=False, log_to_driver=False)
-        with connected("local"):
-            cluster, found = on_ray(folder, args.rows, args.cores)
-        ray.shutdown()
-        print(cluster, flush=True)
-        same = agreement(CalibrationState.from_json(state), found)
-        for path in folder.iterdir():
-            path.unlink()
-        grown = growth(Path(temporary), args.growth)
-    about = circumstances(["calibrant", "numpy", "pyarrow", "ray", "numba"])
-    share = cluster["rows_per_core_second"] / one["rows_per_core_second"]
-    return {"rows": args.rows, "classes": args.classes, "alone": one, "ray": cluster,
-            "share_of_one_process": share, "agreement": same, "growth": grown, **about}  # fmt: skip
+
+def measure(args):
+    """Return the numbers of the stages, with those that the output has of others."""
+    given = args.output is not None and args.output.exists() and args.stage
+    results = loads(args.output.read_text()) if given else {}
+    with tempfile.TemporaryDirectory(dir=args.folder) as temporary:
+        folder = args.shards or Path(temporary) / "shards"
+        for stage in (args.stage,) if args.stage else STAGES:
+            if stage != "growth":
+                write_shards(folder, args.rows, args.classes)
+            if stage == "audit":
+                results |= measure_audit(folder, args)
+            elif stage == "fits":
+                results["fits"] = fitted_on_ray(folder, args.fit_rows or args.rows, args.cores)
+            else:
+                results["growth"] = growth(Path(temporary), args.growth)
+            about = circumstances(["calibrant", "numpy", "pyarrow", "ray", "numba"])
+            results.setdefault("circumstances", {})[stage] = about
+    return results
 
 
 def tables(results):
     """Return the tables of docs/clusters.md as Markdown."""
     one, ray, same = results["alone"], results["ray"], results["agreement"]
+    about, fits = results["circumstances"]["audit"], results["fits"]
     lines = [
         f"Measured with {results['rows']:,} rows of {results['classes']} classes on "
-        f"{ray['cores']} cores ({results['processor']}), commit {results['commit'][:10]}.",
+        f"{ray['cores']} cores ({about['processor']}), commit {about['commit'][:10]}. The first "
+        f"audit of a new cluster takes {ray['start_up_seconds']:.0f} seconds more: Ray starts its "
+        "processes, which load their code.",
         "",
         "| | one process, one core | Ray |",
         "|---|---|---|",
         f"| audit, seconds | {one['seconds']:.1f} | {ray['seconds']:.1f} |",
         f"| rows per second and core | {one['rows_per_core_second']:,.0f} | "
         f"{ray['rows_per_core_second']:,.0f} ({100 * results['share_of_one_process']:.0f} %) |",
+        "| rows per second of processor time, of all processes | "
+        f"{one['rows_per_cpu_second']:,.0f} | {ray['rows_per_cpu_second']:,.0f} "
+        f"({100 * results['share_of_one_process_in_cpu_time']:.0f} %) |",
         f"| memory, MB | {one['megabytes']:.0f} | {ray['worker_megabytes']:.0f} per worker; "
         f"{ray['worker_megabytes_of_a_tenth']:.0f} for a tenth of the rows |",
         f"| counts that differ | | {same['different_counts']} |",
         f"| largest relative difference of a sum | | {same['largest_relative_difference']:.1e} |",
         "",
-        "| fit | seconds on Ray | passes |",
+        f"| fit of {fits['rows']:,} rows | seconds on Ray | passes |",
         "|---|---|---|",
-        *(f"| {n} | {f['seconds']:.1f} | {f['passes']} |" for n, f in ray["fits"].items()),
+        *(f"| {n} | {f['seconds']:.1f} | {f['passes']} |" for n, f in fits["of"].items()),
         "",
         "| rows | classes | parts | seconds, one process | kB per part's result |",
         "|---|---|---|---|---|",
@@ -222,10 +295,8 @@ def tables(results):
 
 def planned(results):
     """Return the table of a plan for 10¹⁰ rows: time from the throughput, per number of cores."""
-    speed = results["ray"]["rows_per_core_second"]
-    passes = {name: fit["passes"] for name, fit in results["ray"]["fits"].items()}
-    audit, ray = results["ray"]["seconds"], results["ray"]
-    ratio = {name: ray["fits"][name]["seconds"] / audit for name in passes}
+    speed, fits = results["ray"]["rows_per_core_second"], results["fits"]
+    ratio = {name: fit["seconds"] / fits["audit_seconds"] for name, fit in fits["of"].items()}
     yield f"| {PLANNED:,} rows | " + " | ".join(f"{c} cores" for c in CORES_PLANNED) + " |"
     yield "|---|" + "---|" * len(CORES_PLANNED)
     for what, factor in {"audit": 1.0, **{f"fit {n}": r for n, r in ratio.items()}}.items():
@@ -250,14 +321,17 @@ def main():
     parser.add_argument("--growth", type=int, default=1_000_000, help="rows of the growth table")
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--cores", type=int, default=os.cpu_count())
-    parser.add_argument("--folder", help="where the shards are written (the system's)")
+    parser.add_argument("--folder", help="where files are written that are removed (the system's)")
+    parser.add_argument("--shards", type=Path, help="a folder for the shards, which stay")
+    parser.add_argument("--fit-rows", type=int, help="rows that the fits take, of the first (all)")
+    parser.add_argument("--stage", choices=STAGES, help="measure this alone")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--alone", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--table", type=Path, help="print the tables of these results")
     parser.add_argument("--page", type=Path, help="with --table: write them into this page")
     args = parser.parse_args()
     if args.alone is not None:
-        about, state = alone(args.alone, args.classes)
+        about, state = alone(args.alone)
         print(dumps(about), state, sep="\n")
     elif args.table is not None:
         text = tables(loads(args.table.read_text()))
@@ -265,7 +339,7 @@ def main():
     else:
         results = measure(args)
         write_results(results, args.output)
-        print(tables(results))
+        print(tables(results) if set(STAGES) <= {*results["circumstances"]} else dumps(results))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ EXTRAS = {
     "image": "image encoders of timm, and corruptions of images",
     "ray": "experiments, audits, fits and predictions on a Ray cluster (--engine ray)",
     "spark": "audits, fits and calibrated copies on Spark (--engine spark; needs Java)",
+    "delta": "Delta tables, with --engine",
+    "iceberg": "Iceberg tables, with --engine",
     "sklearn": "CalibratedClassifier, and scikit-learn models by their own interface",
     "spacy": "a spaCy component that sets the confidence of entities",
     "onnx": "export: runs that predict without torch",

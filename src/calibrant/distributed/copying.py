@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 from calibrant.calibrators import Calibrator
 from calibrant.distributed.engine import Engine, LocalEngine
+from calibrant.distributed.listing import filesystem
 from calibrant.distributed.output_folders import opened_folder
-from calibrant.distributed.parquet_parts import FilePart, Plan, Segment, filesystem, plan_parts
+from calibrant.distributed.parquet_parts import FilePart, Plan, Segment, plan_parts
 from calibrant.errors import InputError
 from calibrant.files import Paths, rewrite
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns

@@ -77,6 +77,11 @@ class Engine(Protocol):
     and :func:`raised` help an engine that cannot carry exceptions.
     """
 
+    @property
+    def workers(self) -> int:
+        """How many parts are computed at a time."""
+        ...
+
     def map(self, task: Callable[[P], bytes], parts: Sequence[P]) -> Iterator[bytes]:
         """Yield the result of each part once, as soon as it is there, in any order."""
         ...
@@ -108,6 +113,8 @@ class Dataset(Protocol):
 
 class LocalEngine:
     """Runs everything in this process, one part after the other."""
+
+    workers = 1
 
     def map(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[bytes]:
         """Yield the results in the order of the parts."""

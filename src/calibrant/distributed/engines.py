@@ -62,8 +62,9 @@ def open_dataset(
     Paths are read by ``engine``, or here.
     """
     if isinstance(source, (str, PathLike, list, tuple)):
-        plan = plan_parts(source, skip_damaged=skip_damaged)
-        parts = Parts(engine or LocalEngine(), plan.parts, plan.schemas[0], plan.rows)
+        engine = engine or LocalEngine()
+        plan = plan_parts(source, workers=engine.workers, skip_damaged=skip_damaged)
+        parts = Parts(engine, plan.parts, plan.schemas[0], plan.rows)
         return Opened(parts, list(zip(plan.files, plan.schemas, strict=True)), plan.damaged)
     if type(source).__module__.startswith("ray.data"):
         from calibrant.distributed.ray_engine import RayDataset

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calibrant.distributed.parquet_parts import filesystem
+from calibrant.distributed.listing import filesystem
 from calibrant.errors import InputError
 from calibrant.inputs import door
 from calibrant.outputs import check_folder, make_folder

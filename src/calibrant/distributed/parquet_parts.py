@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from os import PathLike, fspath
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from calibrant.distributed.data_files import Added, DataFile, with_added
 from calibrant.distributed.engine import Rows
+from calibrant.distributed.listing import filesystem, list_files
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.files.formats import Paths, expand
+from calibrant.files.formats import Paths
 from calibrant.inputs import door
 
 __all__ = [
@@ -23,12 +23,14 @@ __all__ = [
     "FilePart",
     "Plan",
     "Segment",
-    "filesystem",
     "plan_parts",
     "row_width",
 ]
 
-SCORES = 1 << 23  # Numbers per part, about: 32 MB in float32.
+SCORES = 1 << 23  # Numbers per part, at least, where there are as many: 32 MB in float32.
+# More of many parts: a part costs its own start and a result of megabytes, of few rows as of many.
+_MOST_SCORES = 1 << 25
+_PARTS_PER_WORKER = 16  # Then none waits long for the last part.
 _THREADS = 16  # Footers read at a time: each waits for the network.
 _DAMAGE = "not a whole parquet file; it may be truncated"
 
@@ -45,6 +47,7 @@ class Segment:
     groups: tuple[int, ...]
     rows: tuple[int, ...]  # Of each group.
     first: int
+    added: Added = ()  # Columns of one value, which the file itself does not hold.
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,8 @@ class FilePart:
             first = segment.first
             for group, size in zip(segment.groups, segment.rows, strict=True):
                 try:
-                    yield from self._group(segment.path, group, first, columns, rows)
+                    for found in self._group(segment.path, group, first, columns, rows):
+                        yield with_added(found, segment.added, columns)
                 except DamagedError as error:
                     if not self.skip_damaged:
                         raise
@@ -100,31 +104,45 @@ class Plan:
     damaged: tuple[str, ...] = ()
 
 
-def plan_parts(paths: Paths, *, scores: int = SCORES, skip_damaged: bool = False) -> Plan:
-    """Read the footers of all files and cut their row groups into parts of similar size."""
+def plan_parts(
+    paths: Paths, *, scores: int | None = None, workers: int = 1, skip_damaged: bool = False
+) -> Plan:
+    """Read the footers of all files and cut their row groups into parts of similar size.
+
+    A part has about ``scores`` numbers, or as many as are good for this number of workers.
+    """
     require("pyarrow.parquet", "files", "Reading parquet")
-    names = _listed(paths)
+    files = list_files(paths)
     with ThreadPoolExecutor(_THREADS) as pool:
-        footers = list(pool.map(lambda name: _footer(name, skip_damaged), names))
+        footers = list(pool.map(lambda file: _footer(file, skip_damaged), files))
     damaged = tuple(str(f) for f in footers if isinstance(f, DamagedError))
-    whole = [(n, *f) for n, f in zip(names, footers, strict=True) if isinstance(f, tuple)]
+    whole = [(n, *f) for n, f in zip(files, footers, strict=True) if isinstance(f, tuple)]
     if not whole:
-        raise InputError(f"No parquet file of {len(names)} can be read: {damaged[0]}")
-    size = max(1, scores // row_width(whole[0][1]))
-    parts = tuple(_cut(((name, rows) for name, _, rows in whole), size, skip_damaged))
-    total = sum(sum(rows) for _, _, rows in whole)
-    found, schemas = tuple(w[0] for w in whole), tuple(w[1] for w in whole)
+        raise InputError(f"No parquet file of {len(files)} can be read: {damaged[0]}")
+    total, width = sum(sum(rows) for _, _, rows in whole), row_width(whole[0][1])
+    size = max(1, (scores or _good_size(total * width, workers)) // width)
+    parts = tuple(_cut(((file, rows) for file, _, rows in whole), size, skip_damaged))
+    found, schemas = tuple(w[0].path for w in whole), tuple(w[1] for w in whole)
     return Plan(found, schemas, parts, total, damaged)
 
 
+def _good_size(scores: int, workers: int) -> int:
+    """Return the numbers per part of a table.
+
+    >>> [_good_size(10**9, workers) / SCORES for workers in (1, 8, 64)]
+    [4.0, 1.0, 1.0]
+    """
+    return max(SCORES, min(_MOST_SCORES, scores // (_PARTS_PER_WORKER * workers)))
+
+
 def _cut(
-    files: Iterator[tuple[str, list[int]]], size: int, skip_damaged: bool
+    files: Iterator[tuple[DataFile, list[int]]], size: int, skip_damaged: bool
 ) -> Iterator[FilePart]:
     """Yield parts of about ``size`` rows; small files share one, large ones have several."""
     segments: list[Segment] = []
     start = held = 0
-    for name, rows in files:
-        first = 0
+    for file, rows in files:
+        first, name = 0, file.path
         for group, count in enumerate(rows):
             if held and held + count > size:
                 yield FilePart(tuple(segments), start, skip_damaged)
@@ -132,9 +150,9 @@ def _cut(
             if count and segments and segments[-1].path == name:
                 last = segments.pop()
                 groups, sizes = (*last.groups, group), (*last.rows, count)
-                segments.append(Segment(name, groups, sizes, last.first))
+                segments.append(replace(last, groups=groups, rows=sizes))
             elif count:
-                segments.append(Segment(name, (group,), (count,), first))
+                segments.append(Segment(name, (group,), (count,), first, file.added))
             first, held = first + count, held + count
     if segments:
         yield FilePart(tuple(segments), start, skip_damaged)
@@ -148,12 +166,12 @@ def row_width(schema: Any) -> int:
     return int(len(schema) + sum(fixed) + 64 * len(lists))
 
 
-def _footer(name: str, skip_damaged: bool) -> tuple[Any, list[int]] | DamagedError:
+def _footer(data: DataFile, skip_damaged: bool) -> tuple[Any, list[int]] | DamagedError:
     try:
-        with opened(name, _DAMAGE) as file:
+        with opened(data.path, _DAMAGE) as file:
             found = file.metadata
             rows = [found.row_group(i).num_rows for i in range(found.num_row_groups)]
-            return file.schema_arrow, rows
+            return data.schema(file.schema_arrow), rows
     except DamagedError as error:
         if not skip_damaged:
             raise
@@ -194,52 +212,3 @@ def _raw(path: str) -> Iterator[Any]:
     system, name = filesystem(path)
     with system.open(name, "rb") as file:
         yield file
-
-
-def filesystem(path: str) -> tuple[Any, str]:
-    """Return the file system of an address such as s3://…, and the path in it."""
-    fsspec = require("fsspec", "ray", f"Reading {path}")
-    try:
-        found: tuple[Any, str] = fsspec.core.url_to_fs(path)
-    except (ValueError, ImportError) as error:
-        raise InputError(f"{path}: {str(error).splitlines()[0].rstrip('.')}.") from None
-    return found
-
-
-def _listed(paths: Paths) -> list[str]:
-    several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-    if not all(several) or not several:
-        expand(several)  # Says what is missing; '' would be the folder of the process.
-    found = [name for path in several for name in _expanded(fspath(path))]
-    for name in found:
-        if not name.lower().endswith(".parquet"):
-            raise InputError(
-                f"{name}: an engine reads parquet files only; 'calibrant apply' and pandas write "
-                "them, or leave --engine out."
-            )
-    return found
-
-
-def _expanded(path: str) -> list[str]:
-    if "://" not in path:
-        folder = Path(path)
-        nested = sorted(folder.rglob("*.parquet"), key=str) if folder.is_dir() else []
-        visible = [str(n) for n in nested if not _hidden(n.relative_to(folder).as_posix())]
-        return visible or [str(file) for file in expand(path)]
-    system, name = filesystem(path)
-    with door(path, "it cannot be listed"):
-        if glob.has_magic(name):
-            names = sorted(system.glob(name))
-        elif system.isdir(name):
-            names = [n for n in sorted(system.find(name)) if n.lower().endswith(".parquet")]
-            names = [n for n in names if not _hidden(n[len(name) :])]
-        else:
-            names = [name]
-    if not names:
-        raise InputError(f"{path}: there is no parquet file.")
-    return [str(system.unstrip_protocol(n)) for n in names]
-
-
-def _hidden(below: str) -> bool:
-    """Whether a file or a folder on the way starts with . or _, as what engines write aside."""
-    return any(part.startswith((".", "_")) for part in below.split("/"))

@@ -36,6 +36,11 @@ class RayEngine:
     def __init__(self) -> None:
         self.ray = require("ray", "ray", "An engine of Ray")
 
+    @property
+    def workers(self) -> int:
+        """The processors of the cluster."""
+        return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+
     def map(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[bytes]:
         """Yield the results as they arrive, with a bounded number of tasks at a time."""
         for result in self._results(task, parts):
@@ -66,7 +71,7 @@ class RayEngine:
         # All nodes read, each from its own connection to the storage.
         run = self._remote(task).options(scheduling_strategy="SPREAD")
         left, running = deque(parts), list[Any]()
-        most = _WAITING * max(1, int(self.ray.cluster_resources().get("CPU", 1)))
+        most = _WAITING * self.workers
         with Progress(len(parts), "parts") as progress:
             while left or running:
                 while left and len(running) < most:

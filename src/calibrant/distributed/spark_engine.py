@@ -38,9 +38,14 @@ class SparkEngine:
     def __init__(self, session: Any) -> None:
         self.context = session.sparkContext
 
+    @property
+    def workers(self) -> int:
+        """The processors of the executors."""
+        return int(self.context.defaultParallelism)
+
     def map(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[bytes]:
         """Yield the results, those of a bounded number of parts at a time."""
-        size = _WAITING * int(self.context.defaultParallelism)
+        size = _WAITING * self.workers
         for start in range(0, len(parts), size):
             few = parts[start : start + size]
             with spark_errors():

@@ -15,6 +15,7 @@ from calibrant.files.arrow import ARROW
 from calibrant.files.csv import CSV, TSV
 from calibrant.files.format import Format, Source
 from calibrant.files.jsonl import JSONL
+from calibrant.files.lake_tables import check_plain
 from calibrant.files.language_models import open_jsonl
 from calibrant.files.npy import NPY, files_beside, without_partners
 from calibrant.files.npz import NPZ
@@ -120,8 +121,8 @@ def expand(paths: Paths) -> FoundFiles:
         raise InputError("No file was named.")
     named = (file for path in several for file in _expand(fspath(path)))
     found = FoundFiles(without_partners(named))
-    for file in found:
-        format_of(file)
+    kinds = [format_of(file) for file in found]
+    check_plain(file.absolute() for file, kind in zip(found, kinds, strict=True) if kind is PARQUET)
     return found
 
 
