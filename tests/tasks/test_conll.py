@@ -166,7 +166,7 @@ def test_bio_with_a_stray_inside_is_left_alone() -> None:
 def test_comments_are_no_words(tmp_path: Path) -> None:
     text = (
         "# id 5239d808-f300\tdomain=en\nAnna _ _ B-PER\nsings _ _ O\n\n"
-        "# text = The # of it\n#\tO\n# mid\nsings\tO\n#a O\n"
+        "# text = The # of it\n# text = Blood group O\n#\tO\n# mid\nsings\tO\n#a O\n"
     )
     assert read_conll(write(tmp_path / "a.conll", text)) == [
         Sentence(("Anna", "sings"), ("B-PER", "O")),
@@ -190,7 +190,7 @@ def test_bmewo_and_bmes() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "# sent_id = 1\n1\tAnna\tB-PER\t-\tx\n2\tsings\tO\t-\t-\n\n# text = Hi\n1\tHi\tO\t-\t-\n",
+        "# sent_id = 1\n1\tAnna\tB-PER\t-\tx\n2\tsings\tO\t-\t-\n\n# text = Hi O\n1\tHi\tO\t-\t-\n",
         "#\thttp://x [2009]\n1\tAnna\tB-PER\tO\n2\tsings\tO\tB-LOC\n\n1\tHi\tO\tO\n",  # nested tags
         "1 Anna B-PER\n2 sings O\n\n1 Hi O\n",
         "1-2\tAnnasings\t_\n1\tAnna\tB-PER\n2\tsings\tO\n2.1\tx\t_\n\n1\tHi\tO\n",

@@ -111,7 +111,12 @@ def _add_accepting(parser: Any) -> None:
 
 
 def _add_entities(parser: Any) -> None:
-    group = parser.add_argument_group("entities")
+    group = parser.add_argument_group(
+        "entities",
+        "An entity has its own confidence; in brackets are its words, each with that of its tag. "
+        "The confidence of a tag holds on average over all words, most of which are O, so that an "
+        "entity can be surer than its words.",
+    )
     group.add_argument(
         "--reduction",
         choices=("auto", "product", "min", "mean"),

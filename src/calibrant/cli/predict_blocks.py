@@ -165,6 +165,5 @@ def _load(
 def identity(predictor: Predictor) -> list[str | None]:
     """Return what the predictions depend on: model, calibrator, version of calibrant."""
     from calibrant import __version__
-    from calibrant.policies import calibrator_fingerprint
 
-    return [predictor.model, calibrator_fingerprint(predictor.calibrator), __version__]
+    return [*predictor.fingerprints().values(), __version__]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.files.lines import allow_long_cells
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file, door, has_half_a_character, parse_json
 from calibrant.tasks.image.picture_files import SUFFIXES
@@ -136,6 +137,7 @@ def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
 
 
 def _table_rows(path: Path, delimiter: str, check: _CHECK) -> Iterator[Row]:
+    allow_long_cells()
     with path.open(encoding="utf-8-sig", newline="") as file, door(path, "not a table of UTF-8"):
         reader = csv.DictReader(file, delimiter=delimiter, strict=True, restkey="")
         for row in reader:

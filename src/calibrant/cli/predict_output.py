@@ -56,7 +56,7 @@ def written(
     args: argparse.Namespace, predictor: Predictor, accept: Acceptance, lines: Lines, given: Input
 ) -> int:
     """Write all predictions to a file, and continue a file that a killed process left."""
-    about = _about(args, predictor, given)
+    about = _about(args, predictor, accept, given)
     show: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
     with ResumableFile(args.output, about, overwrite=args.overwrite) as file:
         rows = masked_rows(args, given.rows, replace=file.resumed)
@@ -75,7 +75,9 @@ def written(
     return 0
 
 
-def _about(args: argparse.Namespace, predictor: Predictor, given: Input) -> dict[str, Any]:
+def _about(
+    args: argparse.Namespace, predictor: Predictor, accept: Acceptance, given: Input
+) -> dict[str, Any]:
     """Describe model, options and input: an unfinished output continues if all are the same."""
     from calibrant.cli.predict_blocks import identity
 
@@ -85,8 +87,14 @@ def _about(args: argparse.Namespace, predictor: Predictor, given: Input) -> dict
     files = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in given.files]
     if not files:  # Standard input may differ each time: start again.
         files = [("standard input", id(given), 0)]
-    about = {"options": options, "files": files, "model": identity(predictor)}
-    return {**about, "block": predictor.block}
+    policy = None if accept.policy is None else accept.policy.to_dict()
+    return {
+        "options": options,
+        "files": files,
+        "model": identity(predictor),
+        "accepts": {"least": accept.least, "policy": policy},
+        "block": predictor.block,
+    }
 
 
 def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptance) -> str:
@@ -121,9 +129,16 @@ class _Table:
                     f"A line has a field '{name}' that the first one lacks, and a table has the "
                     "same columns everywhere: write .jsonl."
                 )
-        own = [row.get(name, "") for name in self.fields]
+        own = [_cell(row.get(name, "")) for name in self.fields]
         cells = prediction.cells()
         return _csv([*own, *(cell.get(name, "") for name in self.columns)] for cell in cells)
+
+
+def _cell(value: Any) -> Any:
+    """Return lists and objects of a line of JSON as JSON, for tables have no such values."""
+    if isinstance(value, (list, dict)):
+        return json.dumps(json_values(value), ensure_ascii=False)
+    return value
 
 
 def _csv(rows: Iterable[Sequence[Any]]) -> str:

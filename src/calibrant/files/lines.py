@@ -32,6 +32,7 @@ from calibrant.inputs import (
 __all__ = [
     "UNPACK",
     "TextSource",
+    "allow_long_cells",
     "column_of_texts",
     "column_of_values",
     "csv_header",
@@ -148,9 +149,13 @@ def csv_records(path: Path, header: Sized, delimiter: str = ",") -> Iterator[tup
         yield line, record
 
 
-def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    # Python's own limit of 131,072 characters is short for a cell that holds a document.
+def allow_long_cells() -> None:
+    """Raise Python's own limit of 131,072 characters: a cell may hold a document."""
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+
+
+def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    allow_long_cells()
     # A space after a comma belongs to no value: ", cat" is the label cat, unless it is in quotes.
     options: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True}
     reader = csv.reader((line for _, line in numbered_lines(path)), **options)

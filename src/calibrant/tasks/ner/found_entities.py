@@ -22,7 +22,11 @@ Rows = list[tuple[int, list[Word]]]  # The number of the text of each sentence, 
 
 @dataclass(frozen=True)
 class Token:
-    """A word of an entity with the confidence of its tag."""
+    """A word of an entity with the confidence of its tag.
+
+    The confidence is right on average over all words, most of which are O: it can be lower than
+    that of an entity of this word alone, which is learned on entities.
+    """
 
     text: str
     start: int

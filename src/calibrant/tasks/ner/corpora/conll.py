@@ -16,6 +16,7 @@ __all__ = ["DOCUMENT", "is_comment", "is_numbered", "read_conll", "split_columns
 
 DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
 _LOOKED_AT = 500  # Lines that decide whether words have numbers in front.
+_METADATA = re.compile(r"#\s*\w+ = ")  # Of CoNLL-U; its text may end in what looks like a tag.
 _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of one left out.
 
 
@@ -57,9 +58,13 @@ def _sentences(path: Path) -> Iterator[Sentence]:
 def is_comment(line: str) -> bool:
     """Return whether a line is a comment, as ``# id 7``; the word ``#`` has a tag.
 
-    >>> is_comment("# id 5239d808 domain=en"), is_comment("# O"), is_comment("#topic O")
-    (True, False, False)
+    >>> is_comment("# id 5239d808 domain=en"), is_comment("# text = Blood group O")
+    (True, True)
+    >>> is_comment("# O"), is_comment("#topic O")
+    (False, False)
     """
+    if _METADATA.match(line):
+        return True
     return line.startswith(("# ", "#\t")) and not is_tag(line.split()[-1])
 
 
