@@ -146,6 +146,8 @@ def test_prodigy_and_doccano(tmp_path: Path) -> None:
         {"text": "Anna sings", "entities": [{"start_offset": 0, "end_offset": 4, "label": "PER"}]},
     )
     assert read_jsonl(path) == [ANNA] * 3
+    empty = {"text": "", "tokens": [], "spans": [], "answer": "accept"}
+    assert read_jsonl(written(tmp_path, PRODIGY, empty)) == [ANNA, Sentence((), ())]
 
 
 @pytest.mark.parametrize(

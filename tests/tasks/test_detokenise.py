@@ -77,6 +77,20 @@ def test_the_splitter_of_texts_is_the_one_that_spans_fit():
     assert (found.splitter.name, found.entities) == ("biomedical", 1)
 
 
+def test_a_wrong_mark_does_not_make_characters_of_words():
+    """Only characters fit every mark, and a model of characters is useless for such a text."""
+    right = from_spans("Anna's friend sings in Paris", [(0, 4, "PER"), (23, 28, "LOC")])
+    wrong = from_spans("Boris cooks", [(0, 4, "PER")])
+    found = choose_cutting([right] * 20 + [wrong], Detokeniser(""))
+    assert found.splitter.name == "clitics"
+    assert found.entities == pytest.approx(40 / 41)
+
+
+def test_characters_are_words_where_particles_are_written_to_the_name():
+    seoul = from_spans("김철수는 서울에서 산다", [(0, 3, "PER"), (5, 7, "LOC")])
+    assert choose_cutting([seoul] * 5, Detokeniser("")).splitter.name == "characters"
+
+
 def test_longer_texts_stay_whole():
     one = Sentence(("It", "rains", "."), ("O",) * 3)
     several = Sentence(("It", "rains", ".", "It", "snows", "."), ("O",) * 6)

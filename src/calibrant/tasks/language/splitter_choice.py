@@ -16,6 +16,9 @@ from calibrant.tasks.language.words import SPLITTERS, Splitter
 __all__ = ["Cutting", "choose_cutting", "restored"]
 
 _SAMPLE = 1000  # Sentences that splitters are compared on.
+# Every entity consists of whole characters, also one with a wrong mark: characters as words must fit
+# this many more, as in Korean, where particles are written to the name.
+_CHARACTERS_GAIN = 0.1
 _SEVERAL = 1.5  # With this many sentences per example, a corpus consists of longer texts.
 
 
@@ -54,12 +57,13 @@ def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutti
     """Choose the splitter of :data:`.words.SPLITTERS` with the best F1 of words.
 
     A corpus of raw text with marked entities has no words to compare: then it is the
-    first one that the most entities fit.
+    first one that the most entities fit, and single characters are words only if whole words miss
+    many more entities.
     """
     step = max(1, -(-len(train) // _SAMPLE))
     sample = [restored(sentence, detokeniser) for sentence in train[::step]]
     scores = [_score(sample, splitter) for splitter in SPLITTERS.values()]
-    best = max(scores, key=lambda score: (round(score.words, 4), round(score.entities, 4)))
+    best = _best(scores, has_words=any(places is not None for _, places, _ in sample))
     several = _mean([len(split_sentences(marked.text or "")) for marked, _, _ in sample])
     gaps = sum(len(places or ()) for _, places, _ in sample)
     return Cutting(
@@ -69,6 +73,14 @@ def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutti
         entities=best.entities,
         unsure=sum(unsure for _, _, unsure in sample) / max(gaps, 1),
     )
+
+
+def _best(scores: Sequence[Cutting], *, has_words: bool) -> Cutting:
+    best = max(scores, key=lambda score: (round(score.words, 4), round(score.entities, 4)))
+    if has_words or not best.splitter.characters:
+        return best
+    of_words = _best([score for score in scores if not score.splitter.characters], has_words=False)
+    return best if best.entities - of_words.entities > _CHARACTERS_GAIN else of_words
 
 
 _Sample = tuple[Sentence, Sequence[tuple[int, int]] | None, int]

@@ -44,8 +44,7 @@ def to_sentence(
 ) -> Sentence:
     """Turn one record into a sentence; its tags are checked, not yet converted to BIO."""
     words = next((record[name] for name in WORDS if name in record), None)
-    # Prodigy's tokens are objects, whose words are not those that its spans were marked in.
-    if words is not None and not ("text" in record and _any_of(words, dict)):
+    if words is not None and not _is_of_prodigy(record, words):
         tags = field(record, TAGS, where)
         if names is not None and _any_of(tags, int):
             tags = _named(tags, names(), where)
@@ -89,6 +88,14 @@ def tagged(words: Sequence[Any], tags: Sequence[Any], where: str) -> Sentence:
     for tag in tags:
         check_tag(tag, where)
     return Sentence(tuple(words), tuple(tags))
+
+
+def _is_of_prodigy(record: dict[str, Any], words: Any) -> bool:
+    """Return whether tokens are objects, whose words are not those that the spans were marked in.
+
+    An empty text has no tokens.
+    """
+    return "text" in record and (_any_of(words, dict) or (words == [] and "spans" in record))
 
 
 def _any_of(values: Any, kind: type) -> bool:
