@@ -16,8 +16,8 @@ from calibrant.tasks.language.words import SPLITTERS, Splitter
 __all__ = ["Cutting", "choose_cutting", "restored"]
 
 _SAMPLE = 1000  # Sentences that splitters are compared on.
-# Every entity consists of whole characters, also one with a wrong mark: characters as words must fit
-# this many more, as in Korean, where particles are written to the name.
+# Every entity consists of whole characters, also one with a wrong mark: as words they must fit this
+# many more, as in Korean, where particles are written to the name.
 _CHARACTERS_GAIN = 0.1
 _SEVERAL = 1.5  # With this many sentences per example, a corpus consists of longer texts.
 
