@@ -12,7 +12,7 @@ from calibrant import Predictions, brier, ece, nll
 from calibrant.calibrators import CALIBRATORS, Temperature, load_calibrator
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.export import to_torch
-from calibrant.calibrators.likelihood import fitted_floor, probability_floor
+from calibrant.calibrators.likelihood import example_nll, fitted_floor, probability_floor
 from calibrant.calibrators.scalar import TopLabel
 
 # Calibrators one against the rest that take probabilities give 0 a value of its own.
@@ -216,3 +216,26 @@ def test_a_map_that_fell_back_keeps_classes_without_votes_possible():
     assert np.array_equal(result.scores[3], p.scores[3])
     assert nll(result) == pytest.approx(fitted.fitted_on_["nll_before"])
     assert np.array_equal(to_torch(fitted)(torch.as_tensor(p.scores)), result.scores)
+
+
+@pytest.mark.parametrize("name", sorted(CALIBRATORS))
+def test_fits_and_comparisons_print_one_nll_for_zeros(name):
+    """A fit may learn a lower value for a 0; the NLL that it prints counts 0 as all others do."""
+    p = rounded(tagged(n=1500, scale=3.0), 3)
+    p = p.with_scores(p.scores * 0.996, "probabilities")  # Rows do not sum to 1 either.
+    made = quiet_fit(CALIBRATORS[name].calibrator(), p)
+    floor = probability_floor(p)
+    assert fitted_floor(p) < floor
+    assert made.fitted_on_["nll_before"] == pytest.approx(example_nll(p, floor).mean(), rel=1e-9)
+    after = example_nll(made.transform(p), floor).mean()
+    assert made.fitted_on_["nll_after"] == pytest.approx(after, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in FLOORED if not CALIBRATORS[n].calibrator().needs_groups]
+)
+def test_what_fell_back_is_worth_what_its_fit_prints(name):
+    p = Predictions.from_probabilities([[0.75, 0.25, 0.0], [0.0, 1.0, 0.0]] * 9, [0, 1] * 9)
+    made = quiet_fit(CALIBRATORS[name].calibrator(), p)
+    after = example_nll(made.transform(p), probability_floor(p)).mean()
+    assert made.fitted_on_["nll_after"] == pytest.approx(after, rel=1e-6)

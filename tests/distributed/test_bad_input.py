@@ -177,3 +177,12 @@ def test_no_name_is_not_the_folder_of_the_process(folder, monkeypatch):
         audit("")
     with pytest.raises(InputError, match="No file was named"):
         audit([])
+
+
+def test_rows_after_a_skipped_row_group_keep_their_numbers(folder):
+    whole = audit(str(folder), bootstrap=0, mistakes=3000)
+    damage(folder / "part-001.parquet", 0)  # Rows 1000 to 1499, in the middle of a part.
+    found = audit(str(folder), bootstrap=0, mistakes=3000, skip_damaged=True)
+    rows = sorted(mistake.row for mistake in found.mistakes)
+    expected = sorted(m.row for m in whole.mistakes if not 1000 <= m.row < 1500)
+    assert rows == expected

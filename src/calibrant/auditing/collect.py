@@ -64,6 +64,7 @@ class Collector:
     per: Sequence[str] = ()
     start: int = 0  # the number of the first row, where the rows are a part of a whole
     is_part: bool = False
+    skipped: int = 0  # rows of the part so far that could not be read
 
     rows: int = 0
     ignored: int = 0
@@ -307,7 +308,7 @@ class Collector:
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
         # A row of many labels makes one claim for each of them.
         claims = len(chunk.names) if chunk.kind == "multi-label" else 1
-        before = self.start * claims + self.rows + self.ignored
+        before = (self.start + self.skipped) * claims + self.rows + self.ignored
         places = {row: int(row if chunk.rows is None else chunk.rows[row]) for row in worst}
         self.mistakes += [
             Mistake(

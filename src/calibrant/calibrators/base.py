@@ -168,17 +168,17 @@ class Calibrator(Transformation):
 
         logarithmic = self.takes == "logits" and self.changes_scores
         find_floor = fitted_floor if logarithmic else probability_floor
-        floor = find_floor(predictions)
-        _warn_of_zeros(predictions, floor)
+        floor, counted = find_floor(predictions), probability_floor(predictions)
+        _warn_of_zeros(predictions, counted)
         fit = self._fit(as_kind(self.takes, predictions, floor))
         self.take_fit(fit, floor, predictions.classes, predictions.label_names)
         before, after = fit.nll_before, fit.nll_after
-        if before is None:
-            before = mean_nll(predictions, floor)
+        if before is None or predictions.kind == "probabilities":  # Fits may use another floor.
+            before = mean_nll(predictions, counted)
         if after is None:
-            after = self._nll(predictions) if self.changes_scores else before
+            after = self._nll(predictions, counted) if self.changes_scores else before
         too_much = lambda: self._claims_too_much(predictions)  # noqa: E731
-        after = self.judge(fit, (before, after), predictions.size, too_much)
+        after = self.judge(fit, (before, after), predictions.size, counted, too_much)
         self.fitted_on_ = {
             "n": len(predictions),
             "ignored": predictions.ignored,
@@ -200,11 +200,13 @@ class Calibrator(Transformation):
         fit: Fit,
         nll: tuple[float, float],
         n: float,
+        floor: float,
         claims_too_much: Callable[[], bool],
     ) -> float:
         """Fall back to identity if the fit is no gain; return the NLL after it.
 
-        ``nll`` is the mean before and after the fit on ``n`` examples.
+        ``nll`` is the mean before and after the fit on ``n`` examples, in which a probability of 0
+        counts as ``floor``.
         """
         before, after = nll
         # Rounding may raise an unchanged NLL; NaN counts as worse.
@@ -219,6 +221,8 @@ class Calibrator(Transformation):
                 f"right, beyond {most_confidence(n):.4g}, which is what {n:g} right ones support",
                 "Fit on more or harder examples; 'temperature' stops there.",
             )
+        if self.fell_back_ and self.changes_scores:
+            self.floor_ = floor
         return before if self.fell_back_ else after
 
     def _claims_too_much(self, predictions: Predictions) -> bool:

@@ -13,6 +13,7 @@ from calibrant.predictions import Kind, Predictions
 
 __all__ = [
     "as_kind",
+    "example_nll",
     "fitted_floor",
     "floor_of",
     "grid_digits",
@@ -30,18 +31,33 @@ _MOST_DIGITS = {np.dtype(np.float64): 6, np.dtype(np.float32): 4}
 
 
 def mean_nll(predictions: Predictions, floor: float = FLOOR) -> float:
-    """Return the mean of −log p_y; probabilities with zeros become max(p, floor), normalised.
+    """Return the mean of :func:`example_nll`, the NLL that fits and comparisons print.
 
     >>> mean_nll(Predictions.from_probabilities([[0.5, 0.5]], [0]))
     0.6931471805599453
     """
     total = 0.0
     for part in predictions.chunks(max(1, _CHUNK // predictions.classes)):
-        wide, y = part.scores.astype(np.float64), part.labels
-        logits = wide if part.kind == "logits" else log_probabilities(wide, floor)
-        chosen = log_softmax(logits)[np.arange(len(y)), y]
-        total -= float((chosen if part.weights is None else chosen * part.weights).sum())
+        each = example_nll(part, floor)
+        total += float((each if part.weights is None else each * part.weights).sum())
     return total / predictions.size
+
+
+def example_nll(part: Predictions, floor: float = FLOOR) -> np.ndarray:
+    """Return −log p_y of each example, in float64; a probability of 0 counts as ``floor``.
+
+    Each row is divided by its sum: with few digits, it need not be 1. Fits and comparisons print
+    this NLL, with the floor of :func:`probability_floor`.
+
+    >>> p = Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1])
+    >>> example_nll(p, 0.25).round(4)
+    array([0.6931, 1.6094])
+    """
+    rows, scores = np.arange(len(part)), part.scores.astype(np.float64)
+    if part.kind == "logits":
+        return np.asarray(-log_softmax(unmasked(scores))[rows, part.labels])
+    positive = np.where(scores <= 0, floor, scores)
+    return np.asarray(np.log(positive.sum(axis=1)) - np.log(positive[rows, part.labels]))
 
 
 def zero_label_count(predictions: Predictions) -> int:

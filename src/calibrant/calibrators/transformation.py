@@ -254,14 +254,14 @@ class Transformation(ABC):
             return xp.where(masked, -np.inf, out)
         return normalized(xp.where(masked, 0.0, out))
 
-    def _nll(self, predictions: Predictions) -> float:
+    def _nll(self, predictions: Predictions, floor: float) -> float:
         """Return the mean NLL after the calibrator, in chunks and in float64 for any type."""
         total, kind = 0.0, predictions.kind
         rows = max(1, _CHUNK // self.n_classes_)
         for part in [predictions] if self.signals_ else predictions.chunks(rows):
             scores = self.mapped(part.scores.astype(np.float64), kind, *beside(part))
             mapped = part.with_checked_scores(scores, self.kind_of(kind))
-            total += part.size * mean_nll(mapped)
+            total += part.size * mean_nll(mapped, floor)
         return total / predictions.size
 
     def _check_suits(self, verb: str, predictions: Predictions | Claims) -> None:

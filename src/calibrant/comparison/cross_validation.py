@@ -11,7 +11,8 @@ from typing import Any, overload
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator
-from calibrant.calibrators.backend import FLOOR, log_softmax, unmasked
+from calibrant.calibrators import likelihood
+from calibrant.calibrators.backend import FLOOR
 from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
@@ -123,13 +124,13 @@ def out_of_fold(
 def example_nll(predictions: Predictions | Claims, floor: float = FLOOR) -> np.ndarray:
     """Return −log p_y of each example, in float64; a probability of 0 counts as ``floor``.
 
-    It does so in fitting as well. The row is then divided by its sum.
+    It is the NLL that fits print (:func:`calibrant.calibrators.likelihood.example_nll`).
 
     >>> p = Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1])
     >>> example_nll(p, 0.25).round(4)
     array([0.6931, 1.6094])
     """
-    return _each(lambda part: _nll(part, floor), predictions)
+    return _each(lambda part: likelihood.example_nll(part, floor), predictions)
 
 
 def example_brier(predictions: Predictions | Claims) -> np.ndarray:
@@ -154,13 +155,3 @@ def _brier(part: Predictions) -> np.ndarray:
     away = np.array(part.probabilities(), np.float64)
     away[np.arange(len(part)), part.labels] -= 1
     return np.asarray(np.einsum("nk,nk->n", away, away))
-
-
-def _nll(part: Predictions, floor: float) -> np.ndarray:
-    rows, scores = np.arange(len(part)), part.scores.astype(np.float64)
-    if part.kind == "logits":
-        return np.asarray(-log_softmax(unmasked(scores))[rows, part.labels])
-    zeros = scores <= 0
-    total = np.where(zeros, floor, scores).sum(axis=1)
-    chosen = np.where(zeros, floor, scores)[rows, part.labels]
-    return np.asarray(-np.log(chosen / np.where(zeros.any(axis=1), total, 1.0)))

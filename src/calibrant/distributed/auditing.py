@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,12 +94,13 @@ class _Collect:
         collector = Collector(
             self.bins, self.keep_together, sample=sample, start=part.start, **self.options
         )
-        found = PartialAudit(collector, part.place).add(self._chunks(part))
+        found = PartialAudit(collector, part.place).add(self._chunks(part, collector))
         return LeftOut.of(part).before(found.to_bytes())
 
-    def _chunks(self, part: Part) -> Iterable[Any]:
-        chunks: Iterator[Any] = self.reader.chunks(part)
-        return chunks if self.calibrator is None else map(self.calibrator.transform, chunks)
+    def _chunks(self, part: Part, collector: Collector) -> Iterator[Any]:
+        for chunk in self.reader.chunks(part):
+            collector.skipped = LeftOut.of(part).rows  # They have numbers, too.
+            yield chunk if self.calibrator is None else self.calibrator.transform(chunk)
 
 
 def _join(results: Sequence[bytes]) -> bytes:

@@ -191,18 +191,19 @@ def fit_routine(ask: Ask, calibrator: Calibrator, known: Known) -> Calibrator:
     check_weights(made.name, made.takes_weights, known.sample)
     made.claims_ = 1.0 if known.source.claims else 0.0
     floor = known.floor(made.takes == "logits" and made.changes_scores)
+    counted = known.floor(logarithmic=False)
     if known.zero_labels:
-        caught.append(zeros_warning(known.zero_labels, floor))
+        caught.append(zeros_warning(known.zero_labels, counted))
     found = _found(ask, made, known, View(made.takes, floor, known.folded), caught.append)
     made.take_fit(found, floor, known.sample.classes, known.source.names)
-    after = ask(After(made, known.folded, floor, known.certain))
+    after = ask(After(made, known.folded, counted, known.certain))
     size, *nll = (float(v) for v in after["sum:nll"])
     doubt = after.get("sum:doubt", np.zeros(3))
     nll_before, nll_after = nll[0] / size, nll[1 if made.changes_scores else 0] / size
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", CalibrationWarning)
         kept = made.judge(
-            found, (nll_before, nll_after), known.size, lambda: _too_much(known, doubt)
+            found, (nll_before, nll_after), known.size, counted, lambda: _too_much(known, doubt)
         )
     made.fitted_on_ = {
         "n": known.n,

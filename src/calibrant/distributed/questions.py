@@ -172,7 +172,7 @@ def _cells(place: np.ndarray, columns: Mapping[str, np.ndarray], cells: int) -> 
 class After:
     """The mean NLL before and after fitted calibrators, and how much doubt they leave.
 
-    ``doubt`` is asked of data without a mistake.
+    A probability of 0 counts as ``floor``. ``doubt`` is asked of data without a mistake.
     """
 
     calibrator: Calibrator
@@ -186,7 +186,7 @@ class After:
         if not len(p):
             return {}
         mapped = mapped_by(self.calibrator, p)
-        sums = [p.size, p.size * mean_nll(p, self.floor), p.size * mean_nll(mapped)]
+        sums = [p.size, *(p.size * mean_nll(q, self.floor) for q in (p, mapped))]
         found = {"sum:nll": np.array(sums)}
         if self.doubt:
             found["sum:doubt"] = np.array(self._doubts(p, mapped))

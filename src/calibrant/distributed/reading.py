@@ -8,6 +8,7 @@ from typing import Any
 
 from calibrant.claims import Claims
 from calibrant.distributed.engine import Dataset, Part, Rows
+from calibrant.distributed.left_out import LeftOut
 from calibrant.errors import InputError
 from calibrant.files.batches import BatchSource
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
@@ -39,7 +40,7 @@ class Reader:
             if source is None or source.path != found.place or source.schema != found.batch.schema:
                 source = self._source(found)
             for block in source.blocks_of([found.batch], self.layout, found.first):
-                first = part.start + before
+                first = part.start + LeftOut.of(part).rows + before
                 chunk = assemble(source.path, block, self.layout, self.names, first)
                 seen = seen + ClassCount(chunk.classes, found.place)
                 yield chunk
