@@ -10,8 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from calibrant.calibrators import CalibrationWarning, Calibrator
-from calibrant.calibrators import likelihood
+from calibrant.calibrators import CalibrationWarning, Calibrator, likelihood
 from calibrant.calibrators.backend import FLOOR
 from calibrant.claims import Claims
 from calibrant.errors import InputError
