@@ -334,3 +334,11 @@ def test_a_temperature_per_predicted_label() -> None:
     expected = [temperatures["b"], fitted.temperature_, temperatures["a"]]
     found = fitted.transform(new).confidence
     assert np.log(found / (1 - found)) == pytest.approx(np.log(9) / np.array(expected))
+
+
+def test_a_predicted_nan_is_a_class_if_the_label_names_say_so():
+    columns = (["nan", "cat", "nan"], [0.9, 0.8, 0.7], ["nan", "nan", "cat"])
+    claims = Claims.from_top_label(*columns, label_names=["nan", "cat"])
+    assert claims.correct.tolist() == [True, False, False]
+    with pytest.raises(InputError, match="If a class is called 'nan', list it"):
+        Claims.from_top_label(*columns)

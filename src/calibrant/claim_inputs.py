@@ -117,7 +117,7 @@ def label_codes(
 
     The last part has the texts that were read as a missing label.
     """
-    first = None if predicted is None else encode(predicted)
+    first = None if predicted is None else encode(predicted, known=known)
     classes = (*known, *(first.names if first else ()))
     columns = [first, None if labels is None else encode(labels, classes)]
     for name, column in zip(("predicted labels", "labels"), columns, strict=True):
@@ -165,4 +165,8 @@ def check_predicted(about: np.ndarray | None, dropped: np.ndarray) -> None:
         return
     missing = (about == -1) & ~dropped
     if missing.any():
-        raise RowError("No predicted label at {where}.", int(missing.argmax()))
+        raise RowError(
+            "No predicted label at {where}: leave such rows out. If a class is called 'nan', list "
+            "it among the label names (--labels FILE, label_names=…).",
+            int(missing.argmax()),
+        )

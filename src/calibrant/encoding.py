@@ -45,11 +45,14 @@ class Dictionary(NamedTuple):
     categories: Sequence[Any]
 
 
-def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
+def encode(
+    column: Any, predicted: Sequence[str] | None = None, known: Sequence[str] = ()
+) -> Encoded:
     """Return labels of any kind as places in the list of their names; whole numbers lose a ".0".
 
     A text such as NA or None is a missing label, unless it is among those that were ``predicted``:
-    then a class has this name. Without these, only an empty text is missing.
+    then a class has this name. Without these, only an empty text is missing, or one such as nan
+    that is not among the ``known`` names.
 
     >>> encode(["b", "a", None, "b"])
     Encoded(codes=array([ 0,  1, -1,  0]), names=('b', 'a'), missing=())
@@ -58,7 +61,7 @@ def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
     """
     if isinstance(column, Encoded):
         return column
-    missing_texts = NO_TEXT if predicted is None else _missing_beside(predicted)
+    missing_texts = {*NO_TEXT} - {*known} if predicted is None else _missing_beside(predicted)
     coded = getattr(column, "cat", column)
     if hasattr(coded, "categories"):
         return _encode_categories(np.asarray(coded.codes), list(coded.categories), missing_texts)
