@@ -25,6 +25,7 @@ from calibrant.metrics.bootstrap import check_bootstrap, effective_groups
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.interval_ends import interval_of
 from calibrant.metrics.metric import Kind
+from calibrant.metrics.table import metric_of
 
 __all__ = ["Estimator"]
 
@@ -76,7 +77,9 @@ class Estimator:
         if not isinstance(sources[0], _BLOCKED):
             return float(function(*sources)), None
         value, bounds = float(function(*(source.total() for source in sources))), None
-        if self.replicates and np.isfinite(value):
+        row = metric_of(function)
+        bounded = row is None or row.spread != "maximum"
+        if self.replicates and np.isfinite(value) and bounded:
             options: dict[str, Any] = {
                 "replicates": self.replicates,
                 "level": self.level,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -112,13 +113,14 @@ class PerGroup:
             "accuracy": accuracy,
             "confidence": mean_confidence,
             "ece": ece,
-            "gap": _gap,
         }
         measured = estimate.measured(list(functions.values()), (state,))
         numbers: dict[str, Any] = {}
         for key, (value, bounds) in zip(functions, measured, strict=True):
             low, high = bounds or (None, None)
             numbers |= {key: value, f"{key}_low": low, f"{key}_high": high}
+        numbers["gap"] = numbers["confidence"] - numbers["accuracy"]
+        numbers["gap_low"], numbers["gap_high"] = _gap_interval(numbers, _correlation(state))
         total, differs = float(state.n.sum()), p_value <= _LEVEL
         n = max(round(total), int(total > 0))  # A sum of weights may round to 0.
         return GroupRow(name, n, p_value=p_value, differs=differs, **numbers)
@@ -133,6 +135,32 @@ class PerGroup:
         return replace(empty, n=count.sum(axis=-1), correct=right.sum(axis=-1), **tables)
 
 
-def _gap(state: CalibrationState) -> Any:
-    """Confidence − accuracy; positive is overconfident."""
-    return mean_confidence(state) - accuracy(state)
+def _gap_interval(row: Mapping[str, Any], together: float) -> tuple[float | None, float | None]:
+    """Return the interval of confidence − accuracy, from those of both and their correlation.
+
+    The method of variance estimates recovery (Zou & Donner 2008): each end of a difference lies
+    where the ends of its parts, which are good also where all or nearly all are right, take it.
+    Replicates of such a group show hardly any spread of the gap.
+    """
+    if row["accuracy_low"] is None or row["confidence_low"] is None:
+        return None, None
+    (down, up), (less, more) = (
+        (row[name] - row[f"{name}_low"], row[f"{name}_high"] - row[name])
+        for name in ("confidence", "accuracy")
+    )
+    low = row["gap"] - _distance(down, more, together)
+    high = row["gap"] + _distance(up, less, together)
+    return max(-1.0, low), min(1.0, high)
+
+
+def _distance(one: float, other: float, together: float) -> float:
+    return math.sqrt(max(0.0, one**2 + other**2 - 2 * together * one * other))
+
+
+def _correlation(state: CalibrationState) -> float:
+    """Return the correlation of mean confidence and accuracy, from the blocks; 0 if unknown."""
+    n, right = state.n, state.correct
+    claimed = state.top_confidence.sum(axis=-1)
+    apart = [part - n * part.sum() / n.sum() for part in (claimed, right)] if n.sum() else [n, n]
+    scale = math.sqrt(float((apart[0] ** 2).sum() * (apart[1] ** 2).sum()))
+    return float((apart[0] * apart[1]).sum()) / scale if scale > 0 else 0.0

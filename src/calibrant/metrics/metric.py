@@ -58,7 +58,9 @@ def metric_function(
 
 
 Kind: TypeAlias = Literal["classes", "tags", "pixels", "binary", "labels"]
-Spread: TypeAlias = Literal["biased upwards", "proportion", "counted", "positive", "plain"]
+Spread: TypeAlias = Literal[
+    "biased upwards", "proportion", "counted", "positive", "maximum", "plain"
+]
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Metric:
     - ``"proportion"``: the spread shrinks towards 0 and 1. ``"counted"``: besides, the metric is 0
       or 1 if every group is all wrong or all right.
     - ``"positive"``: skewed, like a logarithm. ``"plain"``: none of these.
+    - ``"maximum"``: of small parts, of which no interval is good: an audit shows none.
     """
 
     name: str

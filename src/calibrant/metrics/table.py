@@ -117,11 +117,14 @@ _ROWS = (
         ),
         weighted=False, former=("debiased_ece",), paper="Kumar, Liang & Ma 2019",
     ),
-    # Of a maximum no interval is good: measured, see docs/decisions/0012.
+    # Measured: see docs/decisions/0005 and 0012.
     Metric(
         "mce", "Maximum CE", "MCE", mce, _STATE,
-        lambda v: f"In the worst bin the gap is {points(v)}; small bins exaggerate.",
-        paper="Naeini et al. 2015",
+        lambda v: (
+            f"In the worst bin the gap is {points(v)}; small bins exaggerate, so it has no "
+            "dependable interval."
+        ),
+        spread="maximum", paper="Naeini et al. 2015",
     ),
     Metric(
         "overconfidence_error", "Overconfidence error", "overconfidence error",
