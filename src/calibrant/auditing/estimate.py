@@ -21,7 +21,12 @@ from calibrant.metrics import (
     confidence_steps,
     replicate,
 )
-from calibrant.metrics.bootstrap import check_bootstrap, effective_groups
+from calibrant.metrics.bootstrap import (
+    check_bootstrap,
+    effective_groups,
+    independent_units,
+    tells_of_mistakes,
+)
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.interval_ends import interval_of
 from calibrant.metrics.metric import Kind
@@ -77,9 +82,7 @@ class Estimator:
         if not isinstance(sources[0], _BLOCKED):
             return float(function(*sources)), None
         value, bounds = float(function(*(source.total() for source in sources))), None
-        row = metric_of(function)
-        bounded = row is None or row.spread != "maximum"
-        if self.replicates and np.isfinite(value) and bounded:
+        if self.replicates and np.isfinite(value) and _has_interval(function, sources[0]):
             options: dict[str, Any] = {
                 "replicates": self.replicates,
                 "level": self.level,
@@ -96,16 +99,24 @@ class Estimator:
         """Return the same for functions of confidences, sorted and drawn once for all of them."""
         estimates = _each(functions, confidence_steps(source))
         drawn, groups = None, effective_groups(source)
+        units = independent_units(source, self.independent)
         if self.replicates:
             together = partial(_each, functions)
             drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)
         measured = []
         for k, (function, value) in enumerate(zip(functions, estimates.tolist(), strict=True)):
             bounds = None
-            if drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all():
-                bounds = interval_of(function, drawn[:, k], value, level=self.level, groups=groups)
+            known = drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all()
+            if drawn is not None and known and _has_interval(function, source):
+                options: dict[str, Any] = {"level": self.level, "groups": groups, "units": units}
+                bounds = interval_of(function, drawn[:, k], value, **options)
             measured.append((value, bounds))
         return measured
+
+
+def _has_interval(function: Callable[..., Any], source: Any) -> bool:
+    row = metric_of(function)
+    return (row is None or row.spread != "maximum") and tells_of_mistakes(function, source)
 
 
 def _each(functions: Sequence[Callable[..., Any]], source: ConfidenceSteps) -> np.ndarray:

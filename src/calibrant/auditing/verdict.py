@@ -214,6 +214,7 @@ def warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
         *_like_probabilities(found),
         *_missing_texts(found),
         *_few_digits(found),
+        *_without_mistake(found, bootstrap),
         *_few_blocks(found, bootstrap),
     )
 
@@ -247,6 +248,20 @@ def _few_digits(found: Collector) -> tuple[str, ...]:
         f"{found.rounded:,} of {found.rows:,} rows miss a sum of 1 by more than 0.01, because "
         "their probabilities have few digits; they are used as they are. Metrics of every class "
         "(NLL, Brier score, classwise ECE) are exact with more digits.",
+    )
+
+
+def _without_mistake(found: Collector, bootstrap: int) -> tuple[str, ...]:
+    """Say why most metrics have no interval if every prediction is right, or every one wrong."""
+    assert found.state is not None
+    right, n = float(found.state.correct.sum()), float(found.state.n.sum())
+    if not bootstrap or n < 2 or right not in (0.0, n):
+        return ()
+    what = "right" if right else "wrong"
+    return (
+        f"Every prediction is {what}, so resampling cannot show how other samples differ: only the "
+        "accuracy has an interval that allows for it, and metrics that depend on mistakes have "
+        "none.",
     )
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "check_bootstrap",
     "effective_groups",
     "replicate",
+    "tells_of_mistakes",
 ]
 
 Additive: TypeAlias = CalibrationState | MatchCounts
@@ -71,9 +72,11 @@ def bootstrap_interval(
     replacement. Additive states cost one product of matrices for all replicates; a tuple of them
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:
     n · replicates is bounded, so beyond a million examples the result is None. It is also None
-    for fewer than two non-empty blocks. ``independent`` means that the examples of a block do not
-    depend on each other, as in predictions without such groups; the ECE of independent examples
-    has a higher lower end.
+    for fewer than two non-empty blocks, and (``"auto"``) where every prediction is right, or every
+    one wrong: replicates say nothing of the mistakes that other samples would have, so only the
+    accuracy has an interval, and what does not depend on mistakes. ``independent`` means that the
+    examples of a block do not depend on each other, as in predictions without such groups; the ECE
+    of independent examples has a higher lower end.
 
     ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
@@ -85,7 +88,9 @@ def bootstrap_interval(
     - Without the few bad groups a sample looks better and more certain than it is. So the ends are
       those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier)
       where that is wider. Where every group is all right, the lower end of accuracy and F1
-      is 0.025^(1/G).
+      is 0.025^(1/G); of independent examples, G is their number. So many are also needed before
+      the lower end of a coverage at a risk r is above 0: as few as log 0.025 / log(1 − r) can all
+      be right by luck.
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
       upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias
@@ -107,7 +112,7 @@ def bootstrap_interval(
     if method not in ("auto", "percentile", "basic"):
         raise InputError(f"method must be 'auto', 'percentile' or 'basic', got {method!r}.")
     values = replicate(metric, source, replicates=replicates, seed=seed)
-    if values is None:
+    if values is None or (method == "auto" and not tells_of_mistakes(metric, source)):
         return None
     estimate = None if method == "percentile" else _estimate(metric, source)
     least = None
@@ -115,9 +120,9 @@ def bootstrap_interval(
         state = source.total() if independent and not source.weighted else source
         least = least_ece(state, level=level, replicates=replicates, seed=seed)
     groups = effective_groups(source)
-    return interval_of(
-        metric, values, estimate, level=level, method=method, groups=groups, least=least
-    )
+    units = independent_units(source, independent)
+    options: dict[str, Any] = {"groups": groups, "units": units, "least": least}
+    return interval_of(metric, values, estimate, level=level, method=method, **options)
 
 
 def _in_blocks(source: Blocked) -> TypeGuard[CalibrationState]:
@@ -144,6 +149,26 @@ def effective_groups(source: Blocked) -> float:
         sizes = states[0].n.reshape(len(states[0].n), -1).sum(axis=1)
     variances = sizes.astype(np.float64) ** 1.5
     return float(variances.sum() ** 2 / (np.square(variances).sum() or 1.0))
+
+
+def tells_of_mistakes(metric: Callable[..., Any], source: Blocked) -> bool:
+    """Whether replicates of the source differ as new samples would differ in the metric."""
+    row = metric_of(metric)
+    if row is None or row.spread == "counted" or row.better == 0:
+        return True
+    state = source[0] if isinstance(source, tuple) else source
+    if not isinstance(state, CalibrationState | Confidences):
+        return True
+    right, n = float(np.sum(state.correct)), float(len(state.correct))
+    return 0 < right < (n if isinstance(state, Confidences) else float(np.sum(state.n)))
+
+
+def independent_units(source: Blocked, independent: bool) -> float | None:
+    """Return the number of examples, if they are independent and none has a weight, else None."""
+    state = source[0] if isinstance(source, tuple) else source
+    if not independent or getattr(state, "weighted", False):
+        return None
+    return float(len(state) if isinstance(state, Confidences) else state.n.sum())
 
 
 def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:

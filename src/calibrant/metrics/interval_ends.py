@@ -27,11 +27,13 @@ def interval_of(
     level: float = 0.95,
     method: IntervalMethod = "auto",
     groups: float = math.inf,
+    units: float | None = None,
     least: float | None = None,
 ) -> tuple[Any, Any]:
     """Return the interval of a metric from its estimate and replicates, if these are known.
 
-    ``groups`` is the effective number of groups that were drawn (:func:`effective_groups`).
+    ``groups`` is the effective number of groups that were drawn (:func:`effective_groups`), and
+    ``units`` the number of independent examples, if it is known; otherwise that of groups.
     ``least`` is the lower end of a calibration error where it is known by other means.
     """
     tail, row = (1 - level) / 2, metric_of(metric)
@@ -47,7 +49,9 @@ def interval_of(
             low, high = _widened(values, low, high, _wider(groups, level))
             low, high = _skewed(spread, values, estimate, low, high, _reach(groups, level))
         if spread == "counted":
-            low, high = _of_certainty(estimate, low, high, tail ** (1 / groups))
+            low, high = _of_certainty(estimate, low, high, tail ** (1 / (units or groups)))
+        if spread == "kept":
+            low = np.where(_by_luck(metric, estimate * (units or groups), tail), 0.0, low)
         low, high = _in_range(row, low, high)
     if method != "percentile":
         low, high = np.fmin(low, estimate), np.fmax(high, estimate)
@@ -96,7 +100,7 @@ def _skewed(
         if spread == "positive":
             # The first terms of θ exp(s / mean), which with two groups would be millions.
             high = np.fmax(high, estimate + step * (1 + step / (2 * mean)) * estimate / mean)
-        elif spread in ("proportion", "counted"):
+        elif spread in ("proportion", "counted", "kept"):
             against = np.divide(1 - estimate, estimate)
             factor = np.exp(step / (mean * (1 - mean)))
             low = np.fmin(low, 1 / (1 + against * factor))
@@ -110,6 +114,12 @@ def _of_certainty(estimate: Any, low: Any, high: Any, share: float) -> tuple[Any
     Clopper & Pearson 1934: with a lower share of right groups, all would be right too rarely.
     """
     return np.where(estimate == 1, share, low), np.where(estimate == 0, 1 - share, high)
+
+
+def _by_luck(metric: Callable[..., Any], kept: Any, tail: float) -> Any:
+    """Whether so few examples are kept that all could be right although the risk is higher."""
+    risk = float(getattr(metric, "keywords", {}).get("risk", 0.0))
+    return kept < math.log(tail) / math.log1p(-min(max(risk, 1e-12), 1 - 1e-12))
 
 
 def _of_error(values: np.ndarray, estimate: Any, level: float, groups: float) -> tuple[Any, Any]:

@@ -115,7 +115,8 @@ _ROWS = (
         lambda v: (
             f"Root-mean-square gap of {points(v)}, without the part that chance explains."
         ),
-        weighted=False, former=("debiased_ece",), paper="Kumar, Liang & Ma 2019",
+        spread="biased upwards", weighted=False, former=("debiased_ece",),
+        paper="Kumar, Liang & Ma 2019",
     ),
     # Measured: see docs/decisions/0005 and 0012.
     Metric(
@@ -202,7 +203,7 @@ _ROWS = (
         "coverage_at_risk", "Coverage at 5 % risk", "coverage at 5 %",
         partial(coverage_at_risk, risk=_RISK), _CONFIDENCES,
         lambda v: f"{percent(v)} can be kept with at most 5 % of them wrong.",
-        better=1, paper="El-Yaniv & Wiener 2010",
+        better=1, spread="kept", paper="El-Yaniv & Wiener 2010",
     ),
     Metric(
         "adaptive_classwise_ece", "Adaptive classwise ECE", "adaptive classwise ECE",
