@@ -111,3 +111,17 @@ def test_weights_in_all_parts_or_in_none() -> None:
     p = Predictions.from_probabilities([0.9], [1])
     with pytest.raises(InputError, match="weights in all parts, or in none"):
         Predictions.concatenate([p, Predictions.from_probabilities([0.9], [1], weights=[1])])
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_an_audit_of_one_weighted_group_says_that_it_is_too_few(rows):
+    """One example with a weight, or one sentence, was refused with a line about states."""
+    options = {"groups": {"sentence": np.zeros(rows, int)}}
+    p = Predictions.from_probabilities(
+        np.full((rows, 2), [0.9, 0.1]), [0] * rows, weights=np.full(rows, 2.5), **options
+    )
+    found = audit(p, bootstrap=100)
+    assert found.verdict[0].startswith("Too few examples to tell")
+    one = Predictions.from_probabilities([[0.9, 0.1]], [0])
+    same = Predictions.from_probabilities([[0.9, 0.1]], [0], weights=[2.5])
+    assert audit(same, bootstrap=0).measures[0].value == audit(one, bootstrap=0).measures[0].value

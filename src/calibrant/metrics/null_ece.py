@@ -38,7 +38,8 @@ def chance_ece(
     keep such examples together. Its gaps then get a random normal factor per block (a wild
     bootstrap; Cameron, Gelbach & Miller 2008), widened like Student's t for few blocks; the larger
     result of the two is returned. Right answers of weighted examples are not binomial, so with
-    sample weights the blocks alone decide; a weighted state needs them.
+    sample weights the blocks alone decide; a weighted state needs them. One block says as much as
+    one example.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.7, 0.3]] * 100, [0] * 70 + [1] * 30)
@@ -128,6 +129,9 @@ class _GapDraws:
             factors = _factors(replicates, len(gaps), seed)
             self._scaled = factors @ gaps, factors @ counts
             variance = np.maximum(variance, np.square(gaps).sum(axis=0))
+        elif state.weighted and self.n and np.ndim(state.n):
+            share = self._share(0 * self.gap)
+            variance = np.square(self.count) * share * (1 - share)
         elif state.weighted and self.n:
             raise InputError(
                 "Chance needs at least two blocks of weighted examples: accumulate(p, "
@@ -141,16 +145,23 @@ class _GapDraws:
         Right answers are binomial. Of blocks, what their gaps have beyond ``gap`` is scaled by
         their factors.
         """
-        count = np.where(self.count > 0, self.count, 1)
-        off_by, drawn = gap / count, []
+        off_by, drawn = gap / np.where(self.count > 0, self.count, 1), []
+        random = np.random.default_rng(self._seed)
         if self._binomial_draws:
-            share = np.clip(self.confidence / count - off_by, 0, 1)
-            right = np.random.default_rng(self._seed).binomial(self.count, share, self._shape)
+            right = random.binomial(self.count, self._share(off_by), self._shape)
             drawn.append(np.asarray(self.confidence - right))
         if self._scaled is not None:
             gaps, counts = self._scaled
             drawn.append(gap + gaps - counts * off_by)
+        if not drawn:  # Weights in one block: as one example, all right or all wrong together.
+            right = self.count * (random.random((self._shape[0], 1)) < self._share(off_by))
+            drawn.append(np.asarray(self.confidence - right))
         return drawn
+
+    def _share(self, off_by: np.ndarray) -> np.ndarray:
+        """Return how often answers are right where confidences are too high by ``off_by``."""
+        count = np.where(self.count > 0, self.count, 1)
+        return np.asarray(np.clip(self.confidence / count - off_by, 0, 1))
 
     def _binomial(self, right: np.ndarray) -> np.ndarray:
         """Return the variance of a number of right answers."""
