@@ -323,15 +323,21 @@ def test_the_worst_bin_has_no_interval() -> None:
     assert found["ece"].low is not None
 
 
-def test_without_a_mistake_only_the_accuracy_has_an_interval() -> None:
+def test_without_a_mistake_intervals_allow_for_those_of_other_samples() -> None:
     """Replicates are all right, too: an ECE of .0005 ± 0 was printed where .03 was possible."""
     confidence = np.linspace(0.999, 1, 100)
     p = Claims.from_top_label(None, confidence, correct=np.ones(100, bool))
     found = audit(p, bootstrap=100)
-    bounded = {measure.name for measure in found.measures if measure.low is not None}
-    assert bounded == {"accuracy", "mean_confidence"}
+    measures = {measure.name: measure for measure in found.measures}
+    share = 1 - 0.025 ** (1 / 100)
+    for name in ("ece", "smooth_ece", "ks_error", "adaptive_ece"):
+        assert measures[name].low == 0
+        assert measures[name].high == pytest.approx(measures[name].value + share, abs=1e-3)
+    assert measures["accuracy"].low == pytest.approx(1 - share)
+    for name in ("nll", "brier", "aurc", "risk_at_coverage", "coverage_at_risk"):
+        assert measures[name].low is None
     assert any("Every prediction is right" in text for text in found.warnings)
-    assert bootstrap_interval(ece, p, replicates=100) is None
+    assert bootstrap_interval(nll, p, replicates=100) is None
 
 
 @pytest.mark.parametrize("n", [100, 5000])

@@ -22,6 +22,7 @@ from calibrant.metrics import (
     replicate,
 )
 from calibrant.metrics.bootstrap import (
+    all_alike,
     check_bootstrap,
     effective_groups,
     independent_units,
@@ -99,7 +100,8 @@ class Estimator:
         """Return the same for functions of confidences, sorted and drawn once for all of them."""
         estimates = _each(functions, confidence_steps(source))
         drawn, groups = None, effective_groups(source)
-        units = independent_units(source, self.independent)
+        units, alike = independent_units(source, self.independent), all_alike(source)
+        options: dict[str, Any] = {"groups": groups, "units": units, "alike": alike}
         if self.replicates:
             together = partial(_each, functions)
             drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)
@@ -108,8 +110,7 @@ class Estimator:
             bounds = None
             known = drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all()
             if drawn is not None and known and _has_interval(function, source):
-                options: dict[str, Any] = {"level": self.level, "groups": groups, "units": units}
-                bounds = interval_of(function, drawn[:, k], value, **options)
+                bounds = interval_of(function, drawn[:, k], value, level=self.level, **options)
             measured.append((value, bounds))
         return measured
 

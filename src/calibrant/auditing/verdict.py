@@ -203,7 +203,8 @@ def _about_weights(found: Collector) -> tuple[str, ...]:
     )
     return (
         f"{items.capitalize()} count by {whose}, and are worth {found.effective:,.0f} of one "
-        f"weight; numbers of {items} are sums of weights. Left out, as they take none: {titles}.",
+        f"weight; numbers of {items} are sums of weights, scaled to a mean of 1. Left out, as they "
+        f"take none: {titles}.",
     )
 
 
@@ -259,9 +260,9 @@ def _without_mistake(found: Collector, bootstrap: int) -> tuple[str, ...]:
         return ()
     what = "right" if right else "wrong"
     return (
-        f"Every prediction is {what}, so resampling cannot show how other samples differ: only the "
-        "accuracy has an interval that allows for it, and metrics that depend on mistakes have "
-        "none.",
+        f"Every prediction is {what}, so resampling cannot show how other samples differ: the "
+        "intervals of accuracy and calibration errors allow for it, and NLL, Brier score and the "
+        "metrics of ranks have none.",
     )
 
 

@@ -32,6 +32,7 @@ from calibrant.progress import Progress
 
 __all__ = [
     "Blocked",
+    "all_alike",
     "bootstrap_interval",
     "check_bootstrap",
     "effective_groups",
@@ -72,11 +73,11 @@ def bootstrap_interval(
     replacement. Additive states cost one product of matrices for all replicates; a tuple of them
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:
     n · replicates is bounded, so beyond a million examples the result is None. It is also None
-    for fewer than two non-empty blocks, and (``"auto"``) where every prediction is right, or every
-    one wrong: replicates say nothing of the mistakes that other samples would have, so only the
-    accuracy has an interval, and what does not depend on mistakes. ``independent`` means that the
-    examples of a block do not depend on each other, as in predictions without such groups; the ECE
-    of independent examples has a higher lower end.
+    for fewer than two non-empty blocks, and (``"auto"``) for NLL, Brier score and ranks where every
+    prediction is right, or every one wrong: replicates say nothing of the mistakes that other
+    samples would have. ``independent`` means that the examples of a block do not depend on each
+    other, as in predictions without such groups; the ECE of independent examples has a higher lower
+    end.
 
     ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
@@ -88,9 +89,10 @@ def bootstrap_interval(
     - Without the few bad groups a sample looks better and more certain than it is. So the ends are
       those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier)
       where that is wider. Where every group is all right, the lower end of accuracy and F1
-      is 0.025^(1/G); of independent examples, G is their number. So many are also needed before
-      the lower end of a coverage at a risk r is above 0: as few as log 0.025 / log(1 − r) can all
-      be right by luck.
+      is 0.025^(1/G); of independent examples, G is their number. Calibration errors then reach
+      1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The lower end of a
+      coverage at a risk r is 0 if fewer than log 0.025 / log(1 − r) examples are kept: so few can
+      all be right by luck.
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
       upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias
@@ -122,6 +124,7 @@ def bootstrap_interval(
     groups = effective_groups(source)
     units = independent_units(source, independent)
     options: dict[str, Any] = {"groups": groups, "units": units, "least": least}
+    options["alike"] = all_alike(source)
     return interval_of(metric, values, estimate, level=level, method=method, **options)
 
 
@@ -152,15 +155,20 @@ def effective_groups(source: Blocked) -> float:
 
 
 def tells_of_mistakes(metric: Callable[..., Any], source: Blocked) -> bool:
-    """Whether replicates of the source differ as new samples would differ in the metric."""
+    """Whether an interval of the metric can allow for the mistakes of other samples."""
     row = metric_of(metric)
-    if row is None or row.spread == "counted" or row.better == 0:
+    if row is None or row.spread in ("counted", "biased upwards") or row.better == 0:
         return True
+    return not all_alike(source)
+
+
+def all_alike(source: Blocked) -> bool:
+    """Whether every prediction is right, or every one wrong: then no replicate differs."""
     state = source[0] if isinstance(source, tuple) else source
     if not isinstance(state, CalibrationState | Confidences):
-        return True
-    right, n = float(np.sum(state.correct)), float(len(state.correct))
-    return 0 < right < (n if isinstance(state, Confidences) else float(np.sum(state.n)))
+        return False
+    n = len(state) if isinstance(state, Confidences) else float(np.sum(state.n))
+    return float(np.sum(state.correct)) in (0.0, float(n))
 
 
 def independent_units(source: Blocked, independent: bool) -> float | None:

@@ -28,12 +28,15 @@ def interval_of(
     method: IntervalMethod = "auto",
     groups: float = math.inf,
     units: float | None = None,
+    alike: bool = False,
     least: float | None = None,
 ) -> tuple[Any, Any]:
     """Return the interval of a metric from its estimate and replicates, if these are known.
 
     ``groups`` is the effective number of groups that were drawn (:func:`effective_groups`), and
     ``units`` the number of independent examples, if it is known; otherwise that of groups.
+    ``alike``: every prediction is right, or every one wrong, so replicates do not show how often
+    it is otherwise.
     ``least`` is the lower end of a calibration error where it is known by other means.
     """
     tail, row = (1 - level) / 2, metric_of(metric)
@@ -44,6 +47,9 @@ def interval_of(
     elif method == "auto":
         if spread == "biased upwards":
             low, high = _of_error(values, estimate, level, groups)
+            if alike:  # Each answer that would be another moves the error by at most its share.
+                share = 1 - tail ** (1 / (units or groups))
+                low, high = np.fmin(low, estimate - share), np.fmax(high, estimate + share)
             low = low if least is None else least
         else:
             low, high = _widened(values, low, high, _wider(groups, level))
