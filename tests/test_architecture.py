@@ -64,7 +64,16 @@ ALLOWED = {
         "tasks",
         "training",
     },
-    "distributed": {"auditing", "calibrators", "comparison", "files", "metrics", "policies"},
+    "distributed": {
+        "auditing",
+        "calibrators",
+        "comparison",
+        "files",
+        "loading",
+        "metrics",
+        "policies",
+        "tasks",
+    },
     "experiments": {
         "adapting",
         "distributed",

@@ -1,6 +1,8 @@
 """``calibrant predict --engine ray``: driver, actor and node are killed, the bytes stay."""
 
 import contextlib
+import csv
+import json
 import os
 import signal
 import subprocess
@@ -10,12 +12,15 @@ import time
 import pytest
 
 from calibrant.cli import main
+from calibrant.distributed import predict
 from calibrant.errors import CalibrantError, InputError
+from calibrant.json_values import json_values
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'calibrant[ray]'")
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
     pytest.mark.xdist_group("ray"),  # One cluster at a time.
+    pytest.mark.filterwarnings("ignore"),  # Of Ray: deprecations.
 ]
 TEXTS, BLOCK = 400, 20
 
@@ -108,6 +113,68 @@ def test_an_actor_and_a_node_are_lost(given, cluster, tmp_path, monkeypatch, cap
     assert out.read_bytes() == (folder / "whole.csv").read_bytes()
     assert not (tmp_path / "out.csv.partial").exists()
     assert f"{TEXTS} texts." in capsys.readouterr().out
+
+
+def expected_lines(given):
+    return (given[1] / "whole.jsonl").read_text().splitlines()
+
+
+def as_lines(rows, predictions):
+    """Return the lines that the command writes of these rows."""
+    together = (
+        {**row, "format": 1, **p.to_dict()} for row, p in zip(rows, predictions, strict=True)
+    )
+    return [json.dumps(json_values(each), ensure_ascii=False) for each in together]
+
+
+def rows_of(given):
+    with (given[1] / "texts.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_python_predicts_what_the_command_does(given, cluster):
+    rows, run = rows_of(given), given[0][1]
+    found = predict((row["text"] for row in rows), run, engine="ray:auto", device="cpu")
+    first = next(found)
+    assert as_lines(rows, [first, *found]) == expected_lines(given)
+
+
+def test_a_dataset_of_ray_gets_a_column(given, cluster):
+    """Blocks of a dataset are cut elsewhere, so that numbers agree to rounding."""
+    import ray
+
+    rows, run = rows_of(given), given[0][1]
+    data = ray.data.from_items(rows).repartition(3)
+    found = predict(data, run, device="cpu", jobs=1).take_all()
+    assert sorted(row["id"] for row in found) == sorted(row["id"] for row in rows)
+    whole = {row["id"]: row for row in map(json.loads, expected_lines(given))}
+    for row in found:
+        mine, expected = json.loads(row["prediction"]), whole[row["id"]]
+        assert mine["label"] == expected["label"]
+        assert mine["confidence"] == pytest.approx(expected["confidence"], abs=1e-4)
+        assert row["text"] == expected["text"]
+
+
+def test_bad_input_of_python_is_one_line(given, cluster):
+    import ray
+
+    run = given[0][1]
+    for wrong in ("the soup", 5, {"text": "the soup"}):
+        with pytest.raises(InputError, match=r"takes an iterable of texts, a ray\.data\.Dataset"):
+            predict(wrong, run)
+    data = ray.data.from_items([{"text": "the soup"}, {"text": None}])
+    with pytest.raises(InputError, match=r"no column 'words' of texts, but text: name it"):
+        predict(data, run, column="words")
+    with pytest.raises(InputError, match="has a column 'text': name another"):
+        predict(data, run, field="text")
+    with pytest.raises(InputError, match="tokens are for models of entities"):
+        predict(["the soup"], run, tokens=True)
+    with pytest.raises(InputError, match="jobs must be"):
+        predict(["the soup"], run, jobs=0)
+    with pytest.raises(InputError, match="Unknown engine 'spark'"):
+        list(predict(["the soup"], run, engine="spark"))
+    with pytest.raises(Exception, match="Column 'text' must hold texts, got None"):
+        predict(data, run, device="cpu").take_all()
 
 
 def test_bad_input(given, tmp_path, capsys):

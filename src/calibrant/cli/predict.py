@@ -150,6 +150,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.cli.predict_blocks import opened_engine, predicted_lines
     from calibrant.cli.predict_input import file_of
     from calibrant.cli.predict_output import check_output, written
+    from calibrant.distributed.predicting import decided_here
     from calibrant.loading import load_run
 
     check_output(args, file_of(args.input))
@@ -157,11 +158,10 @@ def run(args: argparse.Namespace) -> int:
     device = args.device if args.engine is None else "cpu"
     predictor = load_run(args.model, device, trust_remote_code=args.trust_remote_code)
     options = _options(args, predictor)
-    accept = predictor.acceptance(**{k: v for k, v in options.items() if k not in _NOT_ACCEPTING})
+    accept, streamed = decided_here(predictor, options)
     if (promise := accept.describe()) is not None:
         print(promise, file=sys.stderr)
     given = _read(args, predictor)
-    streamed = {k: v for k, v in options.items() if k not in _ACCEPTING} | {"accept": accept}
     with opened_engine(args, predictor) as engine:
         lines = partial(predicted_lines, engine, predictor, args, streamed, given.total)
         if args.output is not None:
@@ -170,13 +170,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-_ACCEPTING = ("min_confidence", "target_risk", "level", "policy")
-_NOT_ACCEPTING = ("top_k", "sentences")
-
-
 def _options(args: argparse.Namespace, predictor: Predictor) -> dict[str, Any]:
     """Return the options that the predictor takes; one that it lacks must not be given."""
-    options = {name: getattr(args, name) for name in ("top_k", *_ACCEPTING)}
+    from calibrant.distributed.predicting import ACCEPTING
+
+    options = {name: getattr(args, name) for name in ("top_k", *ACCEPTING)}
     for name, default in _OF_ENTITIES.items():
         if predictor.finds_entities:
             options[name] = getattr(args, name)

@@ -7,29 +7,20 @@ command runs or was interrupted. So every engine writes the same bytes.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.cli.predict_input import IMAGE, Row, words_of
 from calibrant.cli.predict_output import save_mask
-from calibrant.errors import CalibrantError, InputError
+from calibrant.distributed.worker_models import Block, Model, cut_blocks, stream_blocks
+from calibrant.errors import InputError
 
 if TYPE_CHECKING:
     from calibrant.tasks.predictor import Predictor
 
-__all__ = ["Lines", "Work", "identity", "opened_engine", "predicted_lines"]
-
-
-class Block(NamedTuple):
-    """Consecutive rows of the input, and the number of the first."""
-
-    first: int
-    rows: list[Row]
+__all__ = ["Lines", "Work", "opened_engine", "predicted_lines"]
 
 
 class Work(NamedTuple):
@@ -43,12 +34,12 @@ class Work(NamedTuple):
     show: Callable[[Row, Any], str]
     masks: bool
 
-    def text(self, predictor: Predictor, block: Block) -> str:
+    def text(self, predictor: Predictor, block: Block[Row]) -> str:
         """Predict the rows and return their text; write their masks."""
         found = predictor.stream(self._inputs(predictor, block), first=block.first, **self.options)
         return "".join(map(self._line, block.rows, found))
 
-    def _inputs(self, predictor: Predictor, block: Block) -> list[Any]:
+    def _inputs(self, predictor: Predictor, block: Block[Row]) -> list[Any]:
         if predictor.unit == "images":
             return [row[IMAGE] if IMAGE in row else row["file"] for row in block.rows]
         return [words_of(row) if self.tokens else row["text"] for row in block.rows]
@@ -59,7 +50,7 @@ class Work(NamedTuple):
         return self.show({name: row[name] for name in row if name != IMAGE}, prediction)
 
 
-Engine = Callable[[Work, Iterator[Block]], Iterator[tuple[Block, str]]]
+Engine = Callable[[Work, Iterator[Block[Row]]], Iterator[tuple[Block[Row], str]]]
 Lines = Callable[..., Iterator[tuple[int, str]]]  # ``predicted_lines`` of ``show, rows, done``.
 
 
@@ -84,18 +75,6 @@ def predicted_lines(
             progress.advance(len(block.rows))
 
 
-def cut_blocks(rows: Iterator[Row], size: int, done: int = 0) -> Iterator[Block]:
-    """Yield the rows in blocks, without the first ``done``.
-
-    >>> [block.first for block in cut_blocks(iter([{}] * 5), 2, done=2)]
-    [2, 4]
-    """
-    rows = islice(rows, done, None)
-    while part := list(islice(rows, size)):
-        yield Block(done, part)
-        done += len(part)
-
-
 @contextmanager
 def opened_engine(args: argparse.Namespace, predictor: Predictor) -> Iterator[Engine]:
     """Yield what runs the work: this process, or the actors of a Ray cluster."""
@@ -110,60 +89,17 @@ def opened_engine(args: argparse.Namespace, predictor: Predictor) -> Iterator[En
         raise InputError(f"--jobs must be a whole number of at least 1, got {args.jobs}.")
     purpose = "Predicting on a cluster"
     with connected(args.engine.address, cores=args.jobs or 1, purpose=purpose) as ray:
-        yield partial(_predict_on_ray, ray, args, identity(predictor))
+        model = Model.of(predictor, args.model, args.device, args.trust_remote_code)
+        yield partial(_predict_on_ray, ray, model, args.jobs)
 
 
 def _predict_here(
-    predictor: Predictor, work: Work, blocks: Iterator[Block]
-) -> Iterator[tuple[Block, str]]:
+    predictor: Predictor, work: Work, blocks: Iterator[Block[Row]]
+) -> Iterator[tuple[Block[Row], str]]:
     return ((block, work.text(predictor, block)) for block in blocks)
 
 
 def _predict_on_ray(
-    ray: Any,
-    args: argparse.Namespace,
-    expected: list[str | None],
-    work: Work,
-    blocks: Iterator[Block],
-) -> Iterator[tuple[Block, str]]:
-    from calibrant.distributed.ray_actors import stream_through_actors
-    from calibrant.distributed.ray_cluster import HANDED_ON
-    from calibrant.tasks.export_folder import is_export
-
-    settings = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
-    run = {"run": args.model, "device": args.device, "trust_remote_code": args.trust_remote_code}
-    make = partial(_load, run, expected, work, str(Path.cwd()), settings)
-    gpus = args.device != "cpu" and not is_export(args.model)
-    return stream_through_actors(ray, make, blocks, jobs=args.jobs, gpus=gpus)
-
-
-def _load(
-    run: Mapping[str, Any],
-    expected: list[str | None],
-    work: Work,
-    folder: str,
-    settings: Mapping[str, str],
-    node: str,
-) -> Callable[[Block], str]:
-    """Load the run on a worker, and check that it is the same as on the machine that started."""
-    from calibrant.distributed.ray_cluster import enter_place
-    from calibrant.loading import load_run
-
-    enter_place(folder, settings)
-    try:
-        predictor = load_run(**run)
-    except InputError as error:  # Not bad input: what was predicted so far stays.
-        raise CalibrantError(f"On the node {node}: {error}") from None
-    if identity(predictor) != expected:
-        raise CalibrantError(
-            f"On the node {node}, {run['run']} or calibrant is another than here: every "
-            "node needs the same."
-        )
-    return partial(work.text, predictor)
-
-
-def identity(predictor: Predictor) -> list[str | None]:
-    """Return what the predictions depend on: model, calibrator, version of calibrant."""
-    from calibrant import __version__
-
-    return [*predictor.fingerprints().values(), __version__]
+    ray: Any, model: Model, jobs: int | None, work: Work, blocks: Iterator[Block[Row]]
+) -> Iterator[tuple[Block[Row], str]]:
+    return stream_blocks(ray, model, work.text, blocks, jobs)

@@ -12,9 +12,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.distributed.predicted_columns import as_json
 from calibrant.errors import InputError, printable
 from calibrant.extras import require
-from calibrant.json_values import FORMAT, json_values
+from calibrant.json_values import json_values
 from calibrant.outputs import check_writable, make_folder, new_file
 from calibrant.resumable import ResumableFile
 
@@ -79,7 +80,7 @@ def _about(
     args: argparse.Namespace, predictor: Predictor, accept: Acceptance, given: Input
 ) -> dict[str, Any]:
     """Describe model, options and input: an unfinished output continues if all are the same."""
-    from calibrant.cli.predict_blocks import identity
+    from calibrant.distributed.worker_models import identity
 
     # A cluster and one process can continue each other's work.
     left_out = {"run", "command", "model", "overwrite", "device", "output", "masks", "engine"}
@@ -91,7 +92,7 @@ def _about(
     return {
         "options": options,
         "files": files,
-        "model": identity(predictor),
+        "model": list(identity(predictor)),
         "accepts": {"least": accept.least, "policy": policy},
         "block": predictor.block,
     }
@@ -99,9 +100,7 @@ def _about(
 
 def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptance) -> str:
     """Return a line of JSON: the fields of the input and the predictions."""
-    found: Row = {"format": FORMAT, **prediction.to_dict()}
-    if (promise := accept.meaning()) is not None:
-        found["guarantee"] = promise
+    found = as_json(prediction, accept)
     if field is not None:
         found = {field: {k: v for k, v in found.items() if k != "text" or k not in row}}
     return json.dumps(json_values({**row, **found}), ensure_ascii=False) + "\n"

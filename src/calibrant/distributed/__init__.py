@@ -1,4 +1,4 @@
-"""Audits, fits and calibrated copies of tables that one machine does not hold: on Ray or Spark.
+"""Audits, fits, calibrated copies and predictions of what one machine does not hold.
 
 Names are imported when they are first used: the command line needs only how engines are named.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from calibrant.distributed.copying import apply_to_files
     from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Part, Parts, Rows
     from calibrant.distributed.fitting import fit
+    from calibrant.distributed.predicting import predict
 
 __all__ = [
     "Dataset",
@@ -28,6 +29,7 @@ __all__ = [
     "audit",
     "compare",
     "fit",
+    "predict",
 ]
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "audit": "auditing",
     "compare": "comparing",
     "fit": "fitting",
+    "predict": "predicting",
 }
 
 
