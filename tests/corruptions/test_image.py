@@ -175,6 +175,14 @@ def test_draws_are_uniform_and_independent():
         assert abs(float(torch.corrcoef(torch.cat([one, other]))[0, 1])) < 4 / 64
 
 
+def test_the_greatest_draw_is_below_one():
+    """One draw in 16 million was rounded to 1, and its Poisson quantile was not a number."""
+    image = torch.full((1, 3, 32, 32), 0.6)
+    draws = uniform(image, seed=2, name="shot-noise, photons", first=2428)
+    assert float(draws.max()) == 1 - 2.0**-24
+    assert bool(corrupt_images(image, "shot-noise", 1, seed=2, first=2428).isfinite().all())
+
+
 def test_a_stream_is_what_splitmix_gives():
     """Against the published mixing, in whole numbers of Python."""
 

@@ -15,6 +15,7 @@ from torch import Tensor
 __all__ = ["normal", "poisson_quantile", "uniform"]
 
 _BITS = 24  # The resolution of a float32 in [0, 1).
+_BELOW_ONE = 1 - 2.0**-_BITS  # The greatest float32: half a step more would be rounded to 1.
 # In two's complement; int64 products wrap around.
 _GOLDEN, _FIRST, _SECOND = (
     value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
@@ -41,7 +42,7 @@ def uniform(
     stream = _mixed(_mixed(number * _GOLDEN + key) + key)
     bits = _mixed(stream[:, None] + (place + 1)[None] * _GOLDEN)
     top = (bits >> (64 - _BITS)) & ((1 << _BITS) - 1)
-    return ((top.float() + 0.5) / (1 << _BITS)).reshape(shape)
+    return ((top.float() + 0.5) / (1 << _BITS)).clamp(max=_BELOW_ONE).reshape(shape)
 
 
 def normal(images: Tensor, seed: int, name: str, first: int = 0) -> Tensor:
