@@ -136,10 +136,13 @@ class Watch:
         rate = f"at most {percent(self.settings['false_alarms'], 0)} of streams"
         if not self.settings["tests"]:
             return ("No test of drift: it needs a reference, or labels.",)
+        still = "without any change"
+        if self.total.labelled:
+            still += " and with honest confidences"
         if not self.alarms:
-            return (f"No alarm (without any change, {rate} would have one, however long).",)
+            return (f"No alarm ({still}, {rate} would have one, however long).",)
         alarms = " ".join(map(str, self.alarms))
-        return (f"{alarms} Without any change, {rate} would have an alarm, however long.",)
+        return (f"{alarms} {still.capitalize()}, {rate} would have an alarm, however long.",)
 
     def _advice(self) -> tuple[str, ...]:
         if not self.alarms:

@@ -54,7 +54,7 @@ class Summary:
             name,
             sums.n,
             self._accuracy(sums),
-            expected_macro_f1(sums, self.level, self._inflation),
+            expected_macro_f1(sums, self.level, self._inflation, self._variance),
             self._entity_f1(sums),
             self._class_f1(sums),
             math.nan if reference is None else reference.confidence_drift(sums.places),
@@ -70,13 +70,16 @@ class Summary:
     def _inflation(self) -> float:
         return 1.0 if self.reference is None else self.reference.inflation
 
+    @property
+    def _variance(self) -> float:
+        return 0.0 if self.reference is None else self.reference.variance
+
     def _accuracy(self, sums: ChunkSums) -> Estimate:
-        variance = 0.0 if self.reference is None else self.reference.variance
         if self.estimator == "atc":
             share = sums.above / sums.n
             spread = sums.n * share * (1 - share)
             sums = replace(sums, claimed=float(sums.above), variance=spread, skew=0.0)
-        return expected_accuracy(sums, self.level, self._inflation, variance)
+        return expected_accuracy(sums, self.level, self._inflation, self._variance)
 
     def _entity_f1(self, sums: ChunkSums) -> Estimate:
         if self.reference is None or self.reference.entities is None:

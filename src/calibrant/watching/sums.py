@@ -140,12 +140,16 @@ def _interval(mean: float, spread: float, level: float, skewness: float = 0.0) -
     return Estimate(mean, min(max(low, 0.0), mean), max(min(high, 1.0), mean))
 
 
-def expected_macro_f1(sums: ChunkSums, level: float, inflation: float = 1.0) -> Estimate:
+def expected_macro_f1(
+    sums: ChunkSums, level: float, inflation: float = 1.0, reference: float = 0.0
+) -> Estimate:
     """Return the mean over classes of 2 TP / (predicted + true), each from its expected counts.
 
     Classes count whose predicted or expected true number is at least one half. The interval is by
     the delta method: the label k of an example changes F1 by α_k if k was predicted, less β_k, with
-    α_k = 2 / (K d_k), β_k = 2 TP_k / (K d_k²) and d_k = predicted + expected true.
+    α_k = 2 / (K d_k), β_k = 2 TP_k / (K d_k²) and d_k = predicted + expected true. ``reference`` is
+    the variance of what the reference says about the mean confidence: confidences that are all too
+    high by δ raise F1 by δ Σ_k α_k predicted_k.
 
     >>> p = np.array([[0.8, 0.2], [0.4, 0.6]])
     >>> found = row_sums(p, np.array([0, 1]), np.array([0.8, 0.6]))
@@ -170,7 +174,8 @@ def expected_macro_f1(sums: ChunkSums, level: float, inflation: float = 1.0) -> 
         - 2 * share @ np.asarray(sums.found_pairs) @ loss
         + loss @ sums.pairs @ loss
     )
-    return _interval(value, math.sqrt(max(squares - means, 0.0) * inflation), level)
+    learned = float((share * sums.predicted).sum()) ** 2 * reference
+    return _interval(value, math.sqrt(max(squares - means, 0.0) * inflation + learned), level)
 
 
 def expected_entity_f1(
