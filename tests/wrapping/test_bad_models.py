@@ -52,10 +52,6 @@ def test_many_labels_at_once(texts, tmp_path, capsys):
     error = refused(capsys, tmp_path, model, texts, "text")
     assert "does not choose one of several classes" in error
     assert "--kind multi-label" in error
-    model = make_tagger(tmp_path / "one", ("score",), kind="BertForSequenceClassification")
-    assert "has 1 output; 'calibrant audit' takes" in refused(
-        capsys, tmp_path, model, texts, "text"
-    )
 
 
 def test_classes_without_names(corpus, texts, tmp_path, capsys):

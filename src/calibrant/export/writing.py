@@ -262,11 +262,12 @@ def fold_temperature(
     temperature = 1.0 if calibrator.fell_back_ else calibrator.temperature_
     from calibrant.export.torch_logits import divide_head
     from calibrant.tasks.encoders.foreign_models import quiet
-    from calibrant.tasks.encoders.merged_classes import MergedClasses
+    from calibrant.tasks.encoders.merged_classes import MergedClasses, OneOutput
     from calibrant.tasks.feature_signals import WithSignals
 
     model: Any = predictor.scorer.model
     model = model.model if isinstance(model, WithSignals) else model
+    model = model.model if isinstance(model, OneOutput) else model  # σ(z / T) of its output z.
     if isinstance(model, MergedClasses):
         raise InputError(
             f"{run} adds up classes of its model, whose head cannot hold the temperature of the "

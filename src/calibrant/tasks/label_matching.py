@@ -43,6 +43,10 @@ def match_classes(
 ) -> tuple[str, ...]:
     """Return the corpus' name of each class of a model.
 
+    A model with one output has two classes, the negative and the positive one.
+
+    >>> match_classes(["spam"], ["ham", "spam"], {})
+    ('ham', 'spam')
     >>> match_classes(["NEGATIVE", "POSITIVE"], ["neg", "pos"], {"NEGATIVE": "neg"})
     Traceback (most recent call last):
     ...
@@ -50,8 +54,25 @@ def match_classes(
     """
     _check_known(mapping, own)
     names = tuple(mapping.get(name, name) for name in own)
+    if len(own) == 1:
+        return _match_positive(own[0], names[0], corpus)
     _check_covered(names, own, corpus, mapping, "class")
     return names
+
+
+def _match_positive(own: str, name: str, corpus: Sequence[str]) -> tuple[str, ...]:
+    """Return the negative and the positive class of a model with one output."""
+    if name == "LABEL_0" and set(corpus) == {"0", "1"}:  # transformers' name of a nameless output.
+        name = "1"
+    if name in corpus and len(corpus) == 2:
+        return tuple(sorted(corpus, key=name.__eq__))
+    known = f"The model has one output, '{own}': the probability of one class against another."
+    if len(corpus) != 2:
+        raise InputError(f"{known} The corpus has {len(corpus)} classes: {_listed(corpus)}.")
+    raise InputError(
+        f"{known} Name that class of the corpus, which has {_listed(corpus)}: "
+        f"--labels {own}={corpus[-1]}."
+    )
 
 
 def match_tags(

@@ -26,7 +26,8 @@ __all__ = [
     "most_pieces", "with_classes", "with_merged", "write_fine_tuned",
 ]  # fmt: skip
 
-_MERGED = "calibrant_labels"  # In the config: the class of the run that each output belongs to.
+# In the config: the class of the run that each output belongs to; of one output, both classes.
+_MERGED = "calibrant_labels"
 _TASKS = {"token": "ner", "sequence": "text", "image": "image"}
 _LONGEST = 512  # Pieces; longer sentences become windows, longer texts are cut.
 # RoBERTa and its relatives count positions from the id of the padding.
@@ -99,7 +100,7 @@ def load_fine_tuned(name: str, unit: str) -> Any:
 
 
 def check_classifier(model: Any, unit: str, name: str) -> None:
-    """Refuse a model of another task, or one that does not choose one of several classes."""
+    """Refuse a model of another task, or one that does not choose between classes."""
     made = next(iter(getattr(model.config, "architectures", None) or ()), type(model).__name__)
     other = re.search(r"For(Token|Sequence|Image)Classification$", str(made))
     if other is not None and other[1].lower() != unit:
@@ -108,13 +109,21 @@ def check_classifier(model: Any, unit: str, name: str) -> None:
             f"'{_TASKS[unit]}': give --task {_TASKS[other[1].lower()]}."
         )
     kind, outputs = getattr(model.config, "problem_type", None), len(class_names(model))
-    if kind not in (None, "single_label_classification") or outputs < 2:
-        table = "a table of its scores of the positive class ('y_prob') and labels"
-        if kind == "multi_label_classification":
-            table = "a table of its probabilities with --kind multi-label"
+    if kind == "regression":
+        raise InputError(
+            f"'{name}' predicts numbers (its problem_type is regression), which have no "
+            "confidence; a classifier is needed. If its one output is the logit of a class, say so "
+            'in its config: "problem_type": "multi_label_classification".'
+        )
+    if outputs == 1 and unit == "token":
+        raise InputError(
+            f"'{name}' has one output for each token; a tagger has one for each tag, O included."
+        )
+    if kind == "multi_label_classification" and outputs > 1:
         raise InputError(
             f"'{name}' does not choose one of several classes: its problem_type is {kind}, and it "
-            f"has {outputs} output{'s' * (outputs != 1)}; 'calibrant audit' takes {table}."
+            f"has {outputs} outputs; 'calibrant audit' takes a table of its probabilities with "
+            "--kind multi-label."
         )
 
 
@@ -124,9 +133,18 @@ def class_names(model: Any) -> tuple[str, ...]:
 
 
 def with_classes(model: Any, names: Sequence[str]) -> Any:
-    """Return the model with these names of its classes; outputs of the same name are merged."""
-    from calibrant.tasks.encoders.merged_classes import MergedClasses
+    """Return the model with these names of its classes; outputs of the same name are merged.
 
+    A model with one output takes the names of the negative and the positive class.
+    """
+    from calibrant.tasks.encoders.merged_classes import MergedClasses, OneOutput
+
+    if isinstance(model, OneOutput) or len(class_names(model)) == 1:
+        inner = model.model if isinstance(model, OneOutput) else model
+        return OneOutput(inner, names)
+    if isinstance(model, MergedClasses):
+        renamed = dict(zip(model.labels, names, strict=True))
+        return MergedClasses(model.model, [renamed[name] for name in model.names])
     if len(set(names)) < len(names):
         return MergedClasses(model, names)
     numbers = dict(enumerate(names))
@@ -136,17 +154,17 @@ def with_classes(model: Any, names: Sequence[str]) -> Any:
 
 
 def with_merged(model: Any) -> Any:
-    """Return a loaded model, with outputs merged if its config lists merged classes."""
+    """Return a loaded model, with the classes of the run if they are not its outputs."""
     names = getattr(model.config, _MERGED, None)
     return model if names is None else with_classes(model, names)
 
 
 def write_fine_tuned(model: Any, others: Any, folder: Path) -> None:
     """Write a model, its classes, and ``others``: its tokenizer or image processor, if any."""
-    from calibrant.tasks.encoders.merged_classes import MergedClasses
+    from calibrant.tasks.encoders.merged_classes import MergedClasses, OneOutput
 
     whole = model
-    if isinstance(model, MergedClasses):
+    if isinstance(model, (MergedClasses, OneOutput)):
         whole = model.model
         setattr(whole.config, _MERGED, list(model.names))
     with quiet():

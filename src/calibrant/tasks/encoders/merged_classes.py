@@ -1,4 +1,4 @@
-"""Merge outputs of a model that belong to the same class of a run."""
+"""Turn the outputs of a model into the classes of a run: merge several, or add a second one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from calibrant.training.head_hook import logits_of
 
-__all__ = ["MergedClasses"]
+__all__ = ["MergedClasses", "OneOutput"]
 
 
 class MergedClasses(nn.Module):
@@ -44,3 +44,29 @@ class MergedClasses(nn.Module):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return the logits of the classes."""
         return self.merge(logits_of(self.model(**inputs)))
+
+
+class OneOutput(nn.Module):
+    """Gives a model with one output z, whose probability is a sigmoid, two classes: (0, z).
+
+    Their softmax is (1 − σ(z), σ(z)). ``names`` has the negative and the positive class.
+
+    >>> model = OneOutput(nn.Identity(), ("ham", "spam"))
+    >>> model.both(torch.tensor([[2.0]])).softmax(-1)[0, 1] == torch.tensor(2.0).sigmoid()
+    tensor(True)
+    """
+
+    def __init__(self, model: Any, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model, self.names = model, tuple(names)
+        if hasattr(model, "config"):
+            self.config = copy.copy(model.config)
+            self.config.id2label = dict(enumerate(self.names))
+
+    def both(self, logits: Tensor) -> Tensor:
+        """Return the logits of both classes from that of the positive one."""
+        return torch.cat([torch.zeros_like(logits), logits], dim=-1)
+
+    def forward(self, **inputs: Tensor) -> Tensor:
+        """Return the logits of both classes."""
+        return self.both(logits_of(self.model(**inputs)))
