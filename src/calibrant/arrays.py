@@ -52,6 +52,7 @@ def as_array(value: Any) -> Array:
         return value.detach()
     value = from_arrow(value)
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
+        _check_foreign(value)
         _check_unmasked(value)
         try:
             array = np.asarray(value)
@@ -120,6 +121,15 @@ def _numbers(array: np.ndarray) -> np.ndarray:
     except (OverflowError, TypeError, ValueError):  # Ragged, missing, too large.
         return array
     return plain if plain.dtype.kind in "iufb" and plain.shape == array.shape else array
+
+
+def _check_foreign(value: Any) -> None:
+    """Refuse predictions, states and the like: NumPy would try rows of rows without end."""
+    parts = value[:1] if isinstance(value, (list, tuple)) else ()
+    for part in (value, *parts):
+        kind = type(part)
+        if kind.__module__.startswith("calibrant.") and not isinstance(part, (tuple, np.ndarray)):
+            raise InputError(f"Expected an array of numbers, got {kind.__name__}.")
 
 
 def _check_unmasked(value: Any) -> None:

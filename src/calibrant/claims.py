@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import as_array, to_numpy
 from calibrant.claim_inputs import (
     IGNORED_LABEL,
@@ -165,6 +166,7 @@ class Claims(Weighted):
         >>> Claims.of_positive(Predictions.from_probabilities([0.9, 0.2], [1, 1])).confidence
         array([0.9, 0.2])
         """
+        check_kind("Claims.of_positive", predictions, Predictions)
         if predictions.classes != 2:
             raise InputError(
                 f"Claims.of_positive expects 2 classes, got {predictions.classes}; "

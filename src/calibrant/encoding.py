@@ -115,7 +115,10 @@ def _encode_whole(values: np.ndarray) -> Encoded:
 
 def _encode_texts(array: np.ndarray, missing_texts: Collection[str]) -> Encoded:
     places: dict[Any, int] = {}
-    codes = [places.setdefault(value, len(places)) for value in array.tolist()]
+    try:
+        codes = [places.setdefault(value, len(places)) for value in array.tolist()]
+    except TypeError:  # A dict or a list has no hash.
+        raise InputError("Labels must be texts or numbers, one for each row.") from None
     table, *found = _named(list(places), missing_texts)
     return Encoded(table[np.array(codes, np.int64)], *found)
 

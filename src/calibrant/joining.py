@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from calibrant.arguments import check_each
 from calibrant.arrays import join_columns
 from calibrant.errors import InputError
 
@@ -37,9 +38,13 @@ _Part = TypeVar("_Part")
 
 def agreeing(owner: type[_Part], parts: Iterable[_Part], alike: Sequence[str]) -> list[_Part]:
     """Return the parts that ``owner.concatenate`` joins, if they agree in ``alike`` and columns."""
+    who = f"{owner.__name__}.concatenate"
+    if not isinstance(parts, Iterable) or isinstance(parts, owner):
+        raise InputError(f"{who} takes a list of {owner.__name__}, got {type(parts).__name__}.")
     parts = list(parts)
     if not parts:
-        raise InputError(f"{owner.__name__}.concatenate expects at least one part, got none.")
+        raise InputError(f"{who} expects at least one part, got none.")
+    check_each(who, parts, owner)
     for part in parts[1:]:
         _check_same(owner.__name__, parts[0], part, alike)
     return parts

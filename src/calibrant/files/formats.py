@@ -116,7 +116,7 @@ def expand(paths: Paths) -> FoundFiles:
     """
     if isinstance(paths, FoundFiles):
         return paths
-    several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
+    several = _named_paths(paths)
     if not several:
         raise InputError("No file was named.")
     named = (file for path in several for file in _expand(fspath(path)))
@@ -124,6 +124,20 @@ def expand(paths: Paths) -> FoundFiles:
     kinds = [format_of(file) for file in found]
     check_plain(file.absolute() for file, kind in zip(found, kinds, strict=True) if kind is PARQUET)
     return found
+
+
+def _named_paths(paths: Paths) -> list[str | PathLike[str]]:
+    """Return one path or several as a list; tables are iterables of text too, and no paths."""
+    if isinstance(paths, (str, PathLike)):
+        return [paths]
+    if isinstance(paths, Iterable) and not hasattr(paths, "columns"):
+        several = list(paths)
+        if all(isinstance(path, (str, PathLike)) for path in several):
+            return several
+    raise InputError(
+        f"A file, a folder or a list of files is expected, got a {type(paths).__name__}; "
+        "Predictions.from_frame takes tables, from_logits and from_probabilities take arrays."
+    )
 
 
 def _expand(name: str) -> Iterator[Path]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import as_array, from_arrow, text_array
 from calibrant.claims import Claims
 from calibrant.errors import InputError
@@ -29,6 +30,7 @@ def from_frame(
     >>> from_frame(table).groups["site"].tolist()
     ['A', 'B']
     """
+    check_kind("from_frame", columns, Columns)
     source = FrameSource(frame)
     layout = find_layout(source, columns, kind)
     block = next(source.blocks(len(source), layout))
@@ -50,6 +52,9 @@ class FrameSource:
                 f"columns, got a {type(frame).__name__}."
             )
         self._columns = {str(name): _column(frame[name]) for name in names}
+        for name, column in self._columns.items():
+            if not column.ndim:
+                raise InputError(f"from_frame expects a list or an array as column '{name}'.")
         if len({len(column) for column in self._columns.values()}) > 1:
             raise InputError("from_frame expects columns of one length.")
 

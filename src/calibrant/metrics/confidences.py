@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from calibrant.arguments import check_kind
+from calibrant.arguments import check_each, check_kind
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.claims import Claims
 from calibrant.conversion import weight_column
@@ -87,6 +87,7 @@ class Confidences:
     @classmethod
     def concatenate(cls, parts: list[Confidences]) -> Confidences:
         """Add many states in one copy."""
+        check_each("Confidences.concatenate", parts, Confidences)
         if not parts:
             return cls(np.empty(0), np.empty(0, bool))
         blocks = [p.block for p in parts if p.block is not None]

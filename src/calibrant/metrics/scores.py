@@ -132,7 +132,12 @@ def apcr(f1: Any, ece: Any) -> Any:
     >>> apcr(0.0, 0.1)
     nan
     """
-    f1, ece = np.broadcast_arrays(_number(f1), _number(ece))
+    f1, ece = _number(f1), _number(ece)
+    if f1.ndim and ece.ndim and f1.shape != ece.shape:
+        raise InputError(
+            f"apcr takes two numbers or arrays of one shape, got {f1.shape} and {ece.shape}."
+        )
+    f1, ece = np.broadcast_arrays(f1, ece)
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(f1 == 0, np.nan, f1**2 / ece)
     if np.isinf(value).any():

@@ -48,6 +48,10 @@ def unpack_state(kind: str, data: bytes) -> tuple[dict[str, Any], dict[str, np.n
     Raises an :class:`~calibrant.errors.InputError` if the bytes are damaged, from another version
     or of another kind of state. :func:`check_complete` finds what is missing.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise InputError(
+            f"from_bytes expects a {kind} as to_bytes wrote it, got a {type(data).__name__}."
+        )
     body = _checked(kind, bytes(data))
     try:
         return _content(kind, body)

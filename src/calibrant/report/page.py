@@ -54,7 +54,12 @@ def write_report(
 
 def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = None) -> str:
     """Return the report as text."""
-    named = {"audit": audits} if isinstance(audits, Audit) else dict(audits)
+    named = {"audit": audits} if isinstance(audits, Audit) else audits
+    if not isinstance(named, Mapping) or not all(isinstance(a, Audit) for a in named.values()):
+        raise InputError(
+            f"A report takes an audit, or a dict of audits by name, got a {type(audits).__name__}; "
+            "audit(predictions) makes one."
+        )
     if not named:
         raise InputError("A report needs at least one audit, got none.")
     return render_page(
