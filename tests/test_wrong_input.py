@@ -119,3 +119,17 @@ def test_apcr_of_two_shapes() -> None:
         CalibrationState.from_bytes(metrics.accumulate(FULL).to_bytes()), CalibrationState
     )
     assert len(Confidences.concatenate([KEPT, KEPT])) == 60
+
+
+def test_labels_of_minus_one_and_one() -> None:
+    with pytest.raises(InputError, match=r"outside 0..1 .* \(labels > 0\)"):
+        Predictions.from_probabilities([0.2, 0.9], [-1, 1])
+    with pytest.raises(InputError, match="−100 marks examples to ignore"):
+        Predictions.from_probabilities([[0.2, 0.8], [0.9, 0.1]], [-1, 0])
+
+
+def test_sparse_tables_of_labels() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    scores, labels = [[0.9, 0.2], [0.4, 0.7]], np.array([[1, 0], [0, 1]])
+    found = Claims.from_multi_label(scores, sparse.csr_matrix(labels))
+    assert found.correct.tolist() == [True, False, False, True]

@@ -43,7 +43,7 @@ def as_array(value: Any) -> Array:
     Torch tensors are detached and stay on their device. Anything else that speaks DLPack (JAX,
     CuPy, MLX, …) becomes a NumPy array when it lies in host memory, a torch tensor otherwise.
     Columns of pandas' nullable types are taken where nothing is missing, masked arrays where
-    nothing is masked.
+    nothing is masked. Sparse matrices of SciPy become dense.
 
     >>> as_array([1, 2]).dtype.kind
     'i'
@@ -51,6 +51,8 @@ def as_array(value: Any) -> Array:
     if is_tensor(value):
         return value.detach()
     value = from_arrow(value)
+    if type(value).__module__.startswith("scipy.sparse"):  # As scikit-learn makes label tables.
+        value = value.toarray()
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         _check_foreign(value)
         _check_unmasked(value)

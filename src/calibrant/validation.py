@@ -109,9 +109,12 @@ def check_labels(labels: Array, classes: int) -> None:
     if not len(labels) or (int(labels.min()) >= 0 and int(labels.max()) < classes):
         return
     row = int(to_numpy((labels < 0) | (labels >= classes)).argmax())
+    advice = "−100 marks examples to ignore"
+    if classes == 2 and bool(((labels == -1) | (labels == 1)).all()):
+        advice = "turn labels of −1 and 1 into 0 and 1 (labels > 0)"
     raise RowError(
         f"Label {int(labels[row])} at {{where}} is outside 0..{classes - 1} (K = {classes} "
-        "columns); −100 marks examples to ignore.",
+        f"columns); {advice}.",
         row,
     )
 
