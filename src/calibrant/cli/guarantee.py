@@ -269,8 +269,8 @@ def _of_risk(policy: Policy) -> list[str]:
             *lines,
             f"Threshold: accept {which}. It keeps "
             f"{100 * found['kept']:.2f} % ({found['accepted']:,} of {found['n']:,}), "
-            f"{found['wrong']:,} of them {none}; {_averaged(policy)}upper bound of the risk "
-            f"{100 * found['upper']:.2f} %.",
+            f"{found['wrong']:,} of them {none}; {_averaged(policy)}upper bound of the risk, were "
+            f"this the only threshold tested, {100 * found['upper']:.2f} %.",
         ]
     none = wrong(policy).removeprefix("are ")
     headers = ["type", "n", none, "to refuse", "threshold", "kept", f"of them {none}"]

@@ -50,7 +50,8 @@ class AcceptedRisk:
     """A threshold (infinity: nothing passed) and what it accepts of the validation data.
 
     ``error`` is the risk if everything is accepted, and ``risk`` that of what is, both averaged
-    over rows or over groups; ``upper`` is the upper bound of the latter.
+    over rows or over groups; ``upper`` is the upper bound of the latter,
+    for a threshold that was fixed before: of the chosen one, the promise is the target.
     """
 
     threshold: float
