@@ -315,6 +315,22 @@ def test_models_return_their_logits_in_any_usual_way(tmp_path, kind):
     assert_same_weights(model.model, expected, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(
+    "kind", ["dict", "dict with a loss", "tuple", "loss first", "tensor", "output"]
+)
+def test_every_prediction_of_such_models_is_evaluated(tmp_path, kind):
+    """Logits without a loss before them were taken for a loss, and a tensor lost its first row."""
+    model = _Returning(kind)
+    trainer = Trainer(model=model, args=arguments(tmp_path), method=head_noise())
+    rows = sentences(5, seed=9)
+    found = trainer.predict(rows)
+    batch = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
+    with torch.no_grad():
+        expected = model.model(batch["input_ids"], batch["attention_mask"]).logits
+    torch.testing.assert_close(torch.as_tensor(found.predictions), expected)
+    assert found.label_ids.shape == (5, 6)
+
+
 def test_the_error_for_an_output_without_logits_names_its_keys(tmp_path):
     with pytest.raises(InputError, match="got dict with scores"):
         train(tmp_path, CrossEntropy(), _Returning("unknown"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,7 +99,14 @@ class Trainer(_Trainer):
                 self._hook.remove()
             self._hook = self._step = None
 
-    def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def compute_loss(
+        self,
+        model: Any,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         """Compute the loss on the batch that the method prepared."""
         self._examples = inputs.pop("examples", None)
         if model.training:
@@ -107,7 +114,8 @@ class Trainer(_Trainer):
                 self._hook = attach(model, self.method, self.head)
             inputs = self.method.prepare(inputs)
             self._inputs = {k: v for k, v in inputs.items() if k not in self.label_names}
-        return super().compute_loss(model, inputs, *args, **kwargs)
+        found = super().compute_loss(model, inputs, return_outputs, *args, **kwargs)
+        return (found[0], _loss_first(*found)) if return_outputs else found
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         """Run the usual step, then the method's own update, before the optimizer's step."""
@@ -186,6 +194,21 @@ class Trainer(_Trainer):
             if file.exists():
                 self.method.load_state_dict(torch.load(file, weights_only=True))
                 return
+
+
+def _loss_first(loss: Tensor, outputs: Any) -> Any:
+    """Return outputs as transformers reads them in evaluation: a dict, or a loss and then logits.
+
+    Without labels, which the method keeps, a model returns no loss: then its logits would be taken
+    for one.
+    """
+    if isinstance(outputs, Mapping):
+        return {name: value for name, value in outputs.items() if value is not None}
+    if isinstance(outputs, (tuple, list)):
+        parts = [part for part in outputs if part is not None]
+        has_loss = isinstance(parts[0], Tensor) and not parts[0].ndim
+        return tuple(parts) if has_loss else (loss, *parts)
+    return loss, logits_of(outputs)
 
 
 def _state_file(folder: str, number: int) -> Path:
