@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "scripts" / "docs"))
 
 elsewhere = importlib.import_module("elsewhere")
+reference = importlib.import_module("reference")
 pages = importlib.import_module("pages")
 
 
@@ -60,3 +61,42 @@ def test_every_public_module_is_in_the_reference():
     listed = set(re.findall(r'"(calibrant[\w.]*)": "', text))
     for module in listed:
         assert importlib.import_module(module).__all__
+
+
+@pytest.fixture(scope="module")
+def public_names():
+    pytest.importorskip("transformers")  # Without it some names cannot be imported.
+    pytest.importorskip("starlette")
+    return list(reference.public_names())
+
+
+def without_example(names):
+    return {
+        name for _, name, thing in names if callable(thing) and ">>>" not in (thing.__doc__ or "")
+    }
+
+
+def test_every_public_name_has_an_example_or_a_reason(public_names):
+    assert without_example(public_names) == set(reference.SHOWN_ELSEWHERE)
+
+
+def test_a_name_without_an_example_is_found():
+    def nameless():
+        """Do nothing, and show nothing."""
+
+    assert without_example([("m", "nameless", nameless), ("m", "DATA", 1)]) == {"nameless"}
+
+
+@pytest.mark.parametrize("name", reference.SHOWN_ELSEWHERE)
+def test_what_has_no_example_is_shown_on_a_page(name):
+    why, page, shown = reference.SHOWN_ELSEWHERE[name]
+    assert why
+    assert shown in (ROOT / "docs" / f"{page}.md").read_text("utf-8")
+
+
+def test_every_public_name_has_a_sentence(public_names):
+    data = {name for _, name, thing in public_names if not callable(thing)}
+    assert data == set(reference.DATA)
+    for module, name, thing in public_names:
+        if callable(thing):
+            assert reference.first_sentence(thing), f"{module}.{name}"

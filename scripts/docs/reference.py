@@ -38,6 +38,33 @@ MODULES = {
     "calibrant.distributed": "Distributed",
     "calibrant.errors": "Errors",
 }
+# What a constant or table is; its page also shows its value.
+DATA = {
+    "CALIBRATORS": "All calibrators, from the simplest to the most flexible.",
+    "FORMATS": "All file formats.",
+    "IGNORED": "The label of examples that count nowhere, such as padding.",
+    "IMAGE": "All corruptions of images.",
+    "IMAGE_COPIES": "The corruptions of the copies of images that a calibrator learns from.",
+    "LABELLED": "The group that says which labels of a stream mean something.",
+    "METHODS": "All training methods.",
+    "METRICS": "All metrics.",
+    "NOISES": "All kinds of noise for ``HeadNoise``.",
+    "Paths": "What names files: one path, or several.",
+    "REPLICATES": "Bootstrap replicates behind the choice of a calibrator without intervals.",
+    "STRENGTHS": "The strengths of corruptions.",
+    "TEXT": "All corruptions of texts.",
+    "TEXT_COPIES": "The corruptions of the copies of texts that a calibrator learns from.",
+}
+# Names without an example in their docstring: why, the page that shows their use, and how it does.
+SHOWN_ELSEWHERE = {
+    "Trainer": ("trains a model of transformers", "tutorials/hugging-face", "Trainer("),
+    "WrappedModel": ("needs a fine-tuned model", "sources", "= wrap("),
+    "wrap": ("needs a fine-tuned model", "sources", "wrap("),
+    "export_run": ("needs a trained run", "deploy", "calibrant export"),
+    "fold_temperature": ("needs a trained run", "deploy", "--fold-temperature"),
+    "app": ("needs a trained run", "serving", "app("),
+    "apply": ("needs a table of Ray or Spark", "clusters", "apply("),
+}
 
 
 def write_reference(folder: Path) -> list[str]:
@@ -97,6 +124,16 @@ def plain(text: str) -> str:
     return text.replace("|", "\\|").replace("*", "\\*").replace("_ ", "\\_ ")
 
 
+def public_names() -> Iterator[tuple[str, str, Any]]:
+    """Yield module, name and object of everything in the reference, once."""
+    for module in MODULES:
+        loaded = importlib.import_module(module)
+        for name in sorted(loaded.__all__, key=str.lower):
+            elsewhere = module == "calibrant" and home_of(loaded, name) is not None
+            if not (name.startswith("__") or elsewhere):
+                yield module, name, getattr(loaded, name)
+
+
 def entry(module: str, name: str, thing: Any) -> list[str]:
     """Return the directive of one name, with its paper and other libraries' names."""
     if inspect.isclass(thing):
@@ -106,8 +143,12 @@ def entry(module: str, name: str, thing: Any) -> list[str]:
     elif callable(thing):
         directive = [f".. autofunction:: {module}.{name}"]
     else:
-        return [f".. py:data:: {module}.{name}", "", *data(thing), ""]
+        about = ["", f"   {DATA[name]}", ""]
+        return [f".. py:data:: {module}.{name}", *about, *data(thing), ""]
     notes = list(footnotes(name))
+    if name in SHOWN_ELSEWHERE and ">>>" not in (inspect.getdoc(thing) or ""):
+        why, where, _ = SHOWN_ELSEWHERE[name]
+        notes += [f"   *Example:* this {why}; :doc:`../{where}` shows its use.", ""]
     return [*directive, "", *notes]
 
 

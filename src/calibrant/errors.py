@@ -18,19 +18,47 @@ __all__ = [
 
 
 class CalibrantError(Exception):
-    """Base of every error raised on purpose; the command line prints it as one line."""
+    """Base of every error raised on purpose; the command line prints it as one line.
+
+    >>> try:
+    ...     raise InputError("Labels are numbers from 0 to 2, got 7.")
+    ... except CalibrantError as error:
+    ...     print(error)
+    Labels are numbers from 0 to 2, got 7.
+    """
 
 
 class InputError(CalibrantError, ValueError):
-    """The data or an argument is not what the called function takes."""
+    """The data or an argument is not what the called function takes.
+
+    >>> from calibrant import Predictions
+    >>> Predictions.from_probabilities([[0.9, 0.3]], [0])
+    Traceback (most recent call last):
+    ...
+    calibrant.validation.RowError: Probabilities must sum to 1 in each row; row 0 sums to 1.2, ...
+    """
 
 
 class NotFittedError(CalibrantError, AttributeError):
-    """A calibrator was used before ``fit``."""
+    """A calibrator was used before ``fit``.
+
+    >>> from calibrant import Predictions, Temperature
+    >>> Temperature().transform(Predictions.from_logits([[2.0, 0.0]], [0]))
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.NotFittedError: Temperature is not fitted: call fit(predictions) ...
+    """
 
 
 class MissingExtraError(CalibrantError, ImportError):
-    """An optional dependency is not installed; the message holds its ``pip install``."""
+    """An optional dependency is not installed; the message holds its ``pip install``.
+
+    >>> from calibrant.extras import require
+    >>> require("no_such_module", "plots", "Drawing a reliability diagram")
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.MissingExtraError: Drawing a reliability diagram needs no_such_module, ...
+    """
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> InputError:

@@ -33,6 +33,14 @@ def load(path: str | Path, device: str | None = None, *, trust_remote_code: bool
 
     The folder of a run or an export becomes a :class:`~calibrant.tasks.predictor.Predictor`, a file
     a calibrator or a policy. ``device`` and ``trust_remote_code`` are those of :func:`load_run`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions, Temperature
+    >>> valid = Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     Temperature().fit(valid).save(f"{folder}/calibrator.json")
+    ...     load(f"{folder}/calibrator.json")
+    <Temperature(), fitted on 4 examples: temperature_=1.8205>
     """
     place = Path(path)
     if place.is_dir():
@@ -59,6 +67,14 @@ def load_run(
 
     An export (``calibrant export``) runs on the CPU. A model that comes with its own code is
     refused unless ``trust_remote_code`` lets it run.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     try:
+    ...         load_run(folder)
+    ...     except InputError as error:
+    ...         print(str(error).replace(folder, "FOLDER"))
+    FOLDER is not the folder of a training run: it has no recipe.json.
     """
     folder = Path(run)
     if is_export(folder):

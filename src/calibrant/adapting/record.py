@@ -21,6 +21,10 @@ class ClassShare:
     """The share of a class in the validation data and in the new data.
 
     The intervals of all classes hold at once. ``changed``: the change is more than chance.
+
+    >>> share = ClassShare("spam", before=0.5, after=0.2, low=0.18, high=0.22, changed=True)
+    >>> f"{share.before:.0%} → {share.after:.0%} ({share.low:.0%} to {share.high:.0%})"
+    '50% → 20% (18% to 22%)'
     """
 
     name: str
@@ -38,6 +42,19 @@ class Adaptation:
     ``changed`` is false where the new data differ from the validation data by no more than chance;
     then ``calibrator`` is the given calibrator. ``classes`` are there for label shift, ``sets`` for
     the set-level correction. ``checks`` has the numbers on which the refusals rest.
+
+    >>> import numpy as np
+    >>> from calibrant import Predictions, Temperature, adapt
+    >>> random = np.random.default_rng(0)
+    >>> def sample(n, share):
+    ...     labels = (random.random(n) < share).astype(int)
+    ...     return Predictions.from_logits(4.0 * labels - 2 + 2 * random.normal(size=n), labels)
+    >>> valid = sample(4000, 0.5)
+    >>> found = adapt(Temperature().fit(valid), valid, sample(4000, 0.2))
+    >>> found.method, found.changed
+    ('em', True)
+    >>> print(found.verdict[0])
+    Class frequencies have changed: '1' 50.6 % → 19.0 %, '0' 49.4 % → 81.0 %.
     """
 
     calibrator: Calibrator

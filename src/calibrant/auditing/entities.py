@@ -141,6 +141,14 @@ def learned_entities(
 
     ``learned`` is the confidence of each entity, from the ``reduction`` of those of its ``words``
     (:class:`~calibrant.comparison.SpanCalibrator`); ``calibrated`` are the words as they are given.
+
+    >>> import numpy as np
+    >>> names = ["O", "B-PER"]
+    >>> scores = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]
+    >>> words = Predictions.from_probabilities(scores, [1, 0, 0], label_names=names)
+    >>> view = learned_entities(words, words, "product", np.array([0.8, 0.4]), bootstrap=0)
+    >>> {m.name: round(m.value, 2) for m in view.measures if m.name in ("entity_f1", "entity_ece")}
+    {'entity_f1': 0.67, 'entity_ece': 0.3}
     """
     block, bins, tagging = assign_blocks(words), Bins(), Tagging(words)
     sums = entity_sums(words, tagging, block, _MOST_BLOCKS, bins, reduction)

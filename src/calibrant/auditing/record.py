@@ -18,7 +18,11 @@ Of: TypeAlias = Literal["top label", "positive class"]
 
 @dataclass(frozen=True)
 class Measure:
-    """One number with its interval and one plain sentence of what it means."""
+    """One number with its interval and one plain sentence of what it means.
+
+    >>> print(Measure("ece", "ECE", 0.04321, low=0.03, high=0.06))
+    ECE                         0.0432 [0.0300, 0.0600]
+    """
 
     name: str  # as in calibrant.metrics: "ece"
     title: str  # for people: "ECE"
@@ -57,7 +61,15 @@ class _WithGap:
 
 @dataclass(frozen=True)
 class ClassRow(_WithGap):
-    """How one predicted class fares: its examples, mean confidence, precision."""
+    """How one predicted class fares: its examples, mean confidence, precision.
+
+    >>> from calibrant import Predictions, audit
+    >>> labels, names = [1] * 70 + [0] * 30, ["no", "yes"]
+    >>> p = Predictions.from_probabilities([0.9] * 100, labels, label_names=names)
+    >>> row = audit(p, bootstrap=0).classes[0]
+    >>> row.name, row.labelled, row.predicted, row.accuracy, round(row.gap, 2)
+    ('yes', 70, 100, 0.7, 0.2)
+    """
 
     name: str
     labelled: int
@@ -68,7 +80,15 @@ class ClassRow(_WithGap):
 
 @dataclass(frozen=True)
 class Finding(_WithGap):
-    """A class or group whose claims differ from what is right by more than chance."""
+    """A class or group whose claims differ from what is right by more than chance.
+
+    >>> from calibrant import Predictions, audit
+    >>> labels, names = [1] * 280 + [0] * 120, ["no", "yes"]
+    >>> p = Predictions.from_probabilities([0.9] * 400, labels, label_names=names)
+    >>> finding = audit(p, bootstrap=0).findings[0]
+    >>> finding.kind, finding.name, finding.where, round(finding.gap, 2), finding.p_value < 0.001
+    ('class', 'yes', 'predicted', 0.2, True)
+    """
 
     kind: str  # "class" or "group"
     name: str
@@ -81,7 +101,14 @@ class Finding(_WithGap):
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong prediction: its row in the file (from 0, ignored rows count), groups, confidence."""
+    """A wrong prediction: its row in the file (from 0, ignored rows count), groups, confidence.
+
+    >>> from calibrant import Predictions, audit
+    >>> p = Predictions.from_probabilities([0.9, 0.2, 0.6], [1, 1, 0], label_names=["no", "yes"])
+    >>> worst = audit(p, bootstrap=0).mistakes[0]
+    >>> worst.row, worst.predicted, worst.label, worst.confidence
+    (1, 'no', 'yes', 0.8)
+    """
 
     row: int
     confidence: float
@@ -92,7 +119,15 @@ class Mistake:
 
 @dataclass(frozen=True)
 class EntityView:
-    """The view of predictions whose labels are BIO tags."""
+    """The view of predictions whose labels are BIO tags.
+
+    >>> from calibrant import Predictions, audit
+    >>> scores = [[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]
+    >>> p = Predictions.from_probabilities(scores, [1, 0, 0], label_names=["O", "B-PER"])
+    >>> view = audit(p, bootstrap=0).entities
+    >>> view.reduction, [(row.name, row.predicted, row.accuracy) for row in view.types]
+    ('product', [('PER', 2, 0.5)])
+    """
 
     measures: tuple[Measure, ...]
     state: CalibrationState  # binned entity confidence against exact span and type
@@ -103,7 +138,16 @@ class EntityView:
 
 @dataclass(frozen=True)
 class ImageRow(_WithGap):
-    """How the pixels of one image fare, ignored ones not counted."""
+    """How the pixels of one image fare, ignored ones not counted.
+
+    >>> import numpy as np
+    >>> from calibrant import audit
+    >>> from calibrant.metrics import pixel_predictions
+    >>> p = pixel_predictions(np.array([[[2.0, 0], [2.0, 0]]]), [[0, 1]], image=7)
+    >>> [row] = audit(p, bootstrap=0).pixels.images
+    >>> row.name, row.pixels, row.accuracy, round(row.confidence, 2)
+    ('7', 2, 0.5, 0.88)
+    """
 
     name: str
     pixels: int
@@ -114,7 +158,16 @@ class ImageRow(_WithGap):
 
 @dataclass(frozen=True)
 class RegionRow:
-    """How the regions of one class fare: overlap, and the error of its probability."""
+    """How the regions of one class fare: overlap, and the error of its probability.
+
+    >>> import numpy as np
+    >>> from calibrant import audit
+    >>> from calibrant.metrics import pixel_predictions
+    >>> p = pixel_predictions(np.array([[[2.0, 0], [2.0, 0]]]), [[0, 1]], image=7)
+    >>> first, second = audit(p, bootstrap=0).pixels.classes
+    >>> first.iou, second.iou, round(first.ece, 2)
+    (0.5, 0.0, 0.38)
+    """
 
     name: str
     iou: float
@@ -123,7 +176,16 @@ class RegionRow:
 
 @dataclass(frozen=True, eq=False)
 class PixelView:
-    """The view of predictions that are the pixels of images."""
+    """The view of predictions that are the pixels of images.
+
+    >>> import numpy as np
+    >>> from calibrant import audit
+    >>> from calibrant.metrics import pixel_predictions
+    >>> p = pixel_predictions(np.array([[[2.0, 0], [2.0, 0]]]), [[0, 1]], image=7)
+    >>> view = audit(p, bootstrap=0).pixels
+    >>> [(row.name, row.iou) for row in view.classes]
+    [('0', 0.5), ('1', 0.0)]
+    """
 
     measures: tuple[Measure, ...]
     images: tuple[ImageRow, ...]  # worst first
@@ -133,7 +195,14 @@ class PixelView:
 
 @dataclass(frozen=True)
 class PositiveView:
-    """The view of binary predictions: the probability of the positive class."""
+    """The view of binary predictions: the probability of the positive class.
+
+    >>> from calibrant import Predictions, audit
+    >>> p = Predictions.from_probabilities([0.9] * 50 + [0.2] * 50, [1] * 40 + [0] * 60)
+    >>> view = audit(p, bootstrap=0).positive
+    >>> view.name, int(view.state.n)
+    ('1', 100)
+    """
 
     measures: tuple[Measure, ...]
     state: CalibrationState  # binned score against how often the class is the true one
@@ -143,7 +212,15 @@ class PositiveView:
 
 @dataclass(frozen=True)
 class TopView:
-    """The view of multi-label predictions: the most probable label of each example."""
+    """The view of multi-label predictions: the most probable label of each example.
+
+    >>> from calibrant import Claims, audit
+    >>> scores, labels = [[0.9, 0.3], [0.2, 0.6]] * 50, [[1, 0], [1, 0]] * 50
+    >>> claims = Claims.from_multi_label(scores, labels, label_names=["sea", "sky"])
+    >>> view = audit(claims, bootstrap=0).top
+    >>> {measure.name: round(measure.value, 2) for measure in view.measures}
+    {'top_accuracy': 0.5, 'top_confidence': 0.75, 'top_ece': 0.35}
+    """
 
     measures: tuple[Measure, ...]
     state: CalibrationState
@@ -151,7 +228,17 @@ class TopView:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """How one subgroup fares, with intervals, and whether its gap differs from all others'."""
+    """How one subgroup fares, with intervals, and whether its gap differs from all others'.
+
+    >>> from calibrant import Predictions, audit
+    >>> site = ["A"] * 200 + ["B"] * 200
+    >>> labels = [1] * 180 + [0] * 20 + [1] * 120 + [0] * 80
+    >>> p = Predictions.from_probabilities([0.9] * 400, labels, groups={"site": site})
+    >>> for row in audit(p, per="site", bootstrap=200).per[0].rows:
+    ...     print(row.name, row.accuracy, round(row.gap, 2), row.differs)
+    B 0.6 0.3 True
+    A 0.9 0.0 True
+    """
 
     name: str
     n: int
@@ -177,6 +264,14 @@ class GroupTable:
 
     Of the positive class of binary predictions, accuracy is the share of positives and confidence
     the mean score.
+
+    >>> from calibrant import Predictions, audit
+    >>> site = ["A"] * 200 + ["B"] * 200
+    >>> labels = [1] * 180 + [0] * 20 + [1] * 120 + [0] * 80
+    >>> p = Predictions.from_probabilities([0.9] * 400, labels, groups={"site": site})
+    >>> table = audit(p, per="site", bootstrap=0).per[0]
+    >>> table.column, [row.name for row in table.rows]  # The largest gap first.
+    ('site', ['B', 'A'])
     """
 
     column: str
@@ -186,7 +281,15 @@ class GroupTable:
 
 @dataclass(frozen=True)
 class Audit:
-    """What :func:`audit` found."""
+    """What :func:`audit` found.
+
+    >>> from calibrant import Predictions, audit
+    >>> found = audit(Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30), bootstrap=0)
+    >>> found
+    <Audit of 100 examples, 2 classes: ECE 0.2000>
+    >>> round(found["ece"].value, 2), found["accuracy"].value, found.classes[0].name
+    (0.2, 0.7, '1')
+    """
 
     label_names: tuple[str, ...]
     state: CalibrationState

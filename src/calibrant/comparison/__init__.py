@@ -131,7 +131,14 @@ def _check(valid: Predictions | Claims, test: Predictions | Claims, bootstrap: i
 
 
 def check_replicates(bootstrap: int) -> None:
-    """Refuse a number of replicates that gives no interval, other than 0."""
+    """Refuse a number of replicates that gives no interval, other than 0.
+
+    >>> check_replicates(1000)
+    >>> check_replicates(10)
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: compare needs at least 100 bootstrap replicates, ...
+    """
     if (
         isinstance(bootstrap, bool)
         or int(bootstrap) != bootstrap
@@ -160,7 +167,13 @@ def _same_examples(valid: Predictions | Claims, test: Predictions | Claims) -> b
 
 
 def row_marks(predictions: Predictions | Claims) -> np.ndarray:
-    """Return a whole number for each row, made of the bits of its scores and of its label."""
+    """Return a whole number for each row, made of the bits of its scores and of its label.
+
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.9], [1, 1, 0])
+    >>> first, _, third = row_marks(p)
+    >>> bool(first == third), bool(row_marks(p[2:])[0] == third)  # The labels differ; the same row.
+    (False, True)
+    """
     wide = np.ascontiguousarray(predictions.scores, np.float64) + 0.0  # −0 is 0.
     factors = np.random.default_rng(0).integers(1, 2**63, predictions.classes + 1, np.uint64) | 1
     labels = np.asarray(predictions.labels).astype(np.uint64)

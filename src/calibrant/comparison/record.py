@@ -19,6 +19,13 @@ class Row:
     """One calibrator: names with ``valid_`` are cross-validated on VALID, the others are on TEST.
 
     Each metric is an attribute too: ``row.ece`` is ``row.metrics["ece"]``.
+
+    >>> from calibrant import Predictions, compare
+    >>> p = Predictions.from_logits([[6.0, 0.0]] * 100, [0] * 80 + [1] * 20)
+    >>> found = compare(p, p, ["temperature"], bootstrap=0, same_data=True)
+    >>> row = found["temperature"]
+    >>> round(row.nll, 3), round(row.valid_nll, 3), row.accuracy_change
+    (0.5, 0.5, 0.0)
     """
 
     name: str
@@ -47,7 +54,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the numbers depend on besides the data."""
+    """What the numbers depend on besides the data.
+
+    >>> from calibrant import Predictions, compare
+    >>> p = Predictions.from_logits([[6.0, 0.0]] * 100, [0] * 80 + [1] * 20)
+    >>> settings = compare(p, p, ["identity"], bootstrap=0, same_data=True).settings
+    >>> settings.valid_examples, settings.classes, settings.folds, settings.bins
+    (100, 2, 5, 15)
+    """
 
     valid_examples: int
     test_examples: int
@@ -64,6 +78,16 @@ class Comparison:
 
     ``fitted`` holds the calibrators, fitted on all of VALID:
     ``comparison.fitted[comparison.recommended]`` is ready to be saved.
+
+    >>> from calibrant import Predictions, compare
+    >>> p = Predictions.from_logits([[6.0, 0.0]] * 100, [0] * 80 + [1] * 20)
+    >>> found = compare(p, p, ["identity", "temperature"], bootstrap=0, same_data=True)
+    >>> found
+    <Comparison of 2 calibrators: temperature is recommended>
+    >>> round(found["identity"].ece, 2), round(found["temperature"].ece, 2)
+    (0.2, 0.0)
+    >>> round(found.fitted["temperature"].temperature_, 1)
+    4.3
     """
 
     rows: tuple[Row, ...]  # From the simplest calibrator to the most flexible.

@@ -37,6 +37,13 @@ class Selection:
 
     ``calibrator`` is fitted on all of the data; ``candidates`` go from simple to flexible;
     ``skipped`` has the reason for each calibrator that could not run.
+
+    >>> p = Predictions.from_logits([[6.0, 0.0]] * 100, [0] * 80 + [1] * 20)
+    >>> chosen = select_calibrator(p, ["identity", "temperature"])
+    >>> chosen
+    <Selection of temperature among 2 calibrators>
+    >>> {name: round(each.nll.mean(), 2) for name, each in chosen.candidates.items()}
+    {'identity': np.float64(1.2), 'temperature': np.float64(0.5)}
     """
 
     calibrator: Calibrator

@@ -57,6 +57,16 @@ def audit(
     than a million rows, metrics that need ranks come from a sketch of all rows; the adaptive
     classwise ECE, which needs all scores, is left out. ``calibrator`` is applied first.
     ``skip_damaged`` leaves out row groups that cannot be read, and lists them in the provenance.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
+    >>> with TemporaryDirectory() as folder:
+    ...     p[:50].write(f"{folder}/monday.parquet")
+    ...     p[50:].write(f"{folder}/tuesday.parquet")
+    ...     found = audit(f"{folder}/*.parquet", bootstrap=0)
+    >>> print(found.verdict[0])
+    Overconfident by 20.0 points: the model says 90.0 % on average and is right 70.0 % of the time.
     """
     estimate = Estimator(bootstrap, level, seed)
     check_bins(bins)

@@ -73,6 +73,17 @@ def compare(
     the group, or of the row's number, deals rows to the folds. The split of the NLL into
     calibration and refinement, and the test whether VALID and TEST differ, are left out.
     Calibrators that need all rows at once are skipped.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_logits([[6.0, 0.0]] * 200, ([0] * 8 + [1] * 2) * 19 + [0] * 9 + [1])
+    >>> with TemporaryDirectory() as folder:
+    ...     p[:100].write(f"{folder}/valid.parquet")
+    ...     p[100:].write(f"{folder}/test.parquet")
+    ...     names = ["identity", "temperature"]
+    ...     found = compare(f"{folder}/valid.parquet", f"{folder}/test.parquet", names, bootstrap=0)
+    >>> found.recommended, round(found["identity"].ece, 2), round(found["temperature"].ece, 2)
+    ('temperature', 0.19, 0.01)
     """
     check_folds(folds)
     edges = Bins(bins)

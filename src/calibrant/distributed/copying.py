@@ -74,6 +74,18 @@ def apply_to_files(
 
     Copies have the names of their files, also in folders below. ``skip_damaged`` leaves out files
     that cannot be read to the end.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions, Temperature
+    >>> from calibrant.files import read
+    >>> p = Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     p.write(f"{folder}/day.parquet")
+    ...     fitted = Temperature().fit(p)
+    ...     print(apply_to_files(fitted, f"{folder}/day.parquet", f"{folder}/honest"))
+    ...     read(f"{folder}/honest/day.parquet").probabilities()[0].round(2)
+    Copied(rows=4, files=1, damaged=())
+    array([0.75, 0.25])
     """
     plan = plan_parts(paths, skip_damaged=skip_damaged)
     parts = _parts(plan, _names(plan.files, paths))

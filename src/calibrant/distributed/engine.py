@@ -40,7 +40,17 @@ P = TypeVar("P", contravariant=True)
 
 
 class Part(Protocol):
-    """One partition of a table, as a worker sees it."""
+    """One partition of a table, as a worker sees it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> from calibrant.distributed.engines import open_dataset
+    >>> with TemporaryDirectory() as folder:
+    ...     Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]).write(f"{folder}/day.parquet")
+    ...     [part] = open_dataset(f"{folder}/day.parquet").dataset.parts
+    ...     [rows.batch.num_rows for rows in part.tables(["label"], rows=3)]
+    [3, 1]
+    """
 
     @property
     def place(self) -> str:
@@ -59,7 +69,14 @@ class Part(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """Consecutive rows of a part: an Arrow record batch, and where it comes from."""
+    """Consecutive rows of a part: an Arrow record batch, and where it comes from.
+
+    >>> import pyarrow
+    >>> batch = pyarrow.record_batch({"label": [1, 0]})
+    >>> rows = Rows(batch, place="day-1.parquet, row group 3", first=200_000)
+    >>> rows.batch.num_rows, rows.place
+    (2, 'day-1.parquet, row group 3')
+    """
 
     batch: Any  # pyarrow.RecordBatch, with the metadata of its schema.
     place: str  # The file, or the partition.
@@ -75,6 +92,14 @@ class Engine(Protocol):
 
     A :class:`~calibrant.errors.CalibrantError` of a task is raised here as it is; :class:`Caught`
     and :func:`raised` help an engine that cannot carry exceptions.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> class Threads(LocalEngine):
+    ...     def map(self, task, parts):
+    ...         with ThreadPoolExecutor() as pool:
+    ...             yield from pool.map(task, parts)
+    >>> Threads().reduce(str.encode, b"".join, ["a", "b", "c"])
+    b'abc'
     """
 
     @property
@@ -92,7 +117,17 @@ class Engine(Protocol):
 
 
 class Dataset(Protocol):
-    """A table in partitions. It can be read again and again: a fit takes several passes."""
+    """A table in partitions. It can be read again and again: a fit takes several passes.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> from calibrant.distributed.engines import open_dataset
+    >>> with TemporaryDirectory() as folder:
+    ...     Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]).write(f"{folder}/day.parquet")
+    ...     dataset = open_dataset(f"{folder}/day.parquet").dataset
+    ...     dataset.count(), dataset.schema().names
+    (4, ['logits', 'label'])
+    """
 
     def schema(self) -> Any:
         """Return its Arrow schema."""
@@ -112,7 +147,14 @@ class Dataset(Protocol):
 
 
 class LocalEngine:
-    """Runs everything in this process, one part after the other."""
+    """Runs everything in this process, one part after the other.
+
+    >>> engine = LocalEngine()
+    >>> list(engine.map(str.encode, ["a", "b", "c"]))
+    [b'a', b'b', b'c']
+    >>> engine.reduce(str.encode, b"+".join, ["a", "b", "c"])
+    b'a+b+c'
+    """
 
     workers = 1
 
@@ -139,7 +181,19 @@ def _push(levels: list[list[bytes]], depth: int, result: bytes, join: Join) -> N
 
 
 class Parts:
-    """A dataset of parts that workers read themselves, such as row groups of files."""
+    """A dataset of parts that workers read themselves, such as row groups of files.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> from calibrant.distributed.engines import open_dataset
+    >>> with TemporaryDirectory() as folder:
+    ...     Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]).write(f"{folder}/day.parquet")
+    ...     dataset = open_dataset(f"{folder}/day.parquet").dataset
+    ...     print([part.place.replace(folder, "FOLDER") for part in dataset.parts])
+    ...     list(dataset.map(lambda part: b"seen"))
+    ['FOLDER/day.parquet, row group 0']
+    [b'seen']
+    """
 
     def __init__(self, engine: Engine, parts: Sequence[Part], schema: Any, rows: int) -> None:
         self.engine, self.parts, self._schema, self._rows = engine, parts, schema, rows

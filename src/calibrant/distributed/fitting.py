@@ -63,6 +63,16 @@ def fit(
     isotonic, …) take one pass, which counts events in 65,536 bins of log-odds per class; Platt and
     beta agree to 1e-6, steps and curves lie where their bins do. Another pass measures the result.
     Calibrators that need all rows at once are refused.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     p[:2].write(f"{folder}/monday.parquet")
+    ...     p[2:].write(f"{folder}/tuesday.parquet")
+    ...     fitted = fit(f"{folder}/*.parquet", "temperature")
+    >>> round(fitted.temperature_, 4)  # As in memory.
+    1.8205
     """
     made = calibrator_class(calibrator)() if isinstance(calibrator, str) else calibrator
     check_distributed(made)

@@ -61,7 +61,15 @@ class TypeRow:
 
 @dataclass(frozen=True)
 class EntityAudit:
-    """What :func:`audit_entities` found; an entity is an example of ``audit``."""
+    """What :func:`audit_entities` found; an entity is an example of ``audit``.
+
+    >>> from calibrant.entities import Document, Entity, match_entities
+    >>> predicted = [Document((Entity(0, 4, "PER", 0.9),)) for _ in range(50)]
+    >>> gold = [Document((Entity(0, 4 + i % 2, "PER"),)) for i in range(50)]
+    >>> found = audit_entities(match_entities(predicted, gold), bootstrap=0)
+    >>> found.match, found.types[0].predicted, found.types[0]["precision"].value
+    ('strict', 50, 0.5)
+    """
 
     match: Match
     audit: Audit

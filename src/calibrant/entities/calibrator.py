@@ -267,7 +267,17 @@ def is_entity_calibrator(path: str | Path) -> bool:
 
 
 def load_entity_calibrator(path: str | Path) -> EntityCalibrator:
-    """Read what :meth:`EntityCalibrator.save` wrote."""
+    """Read what :meth:`EntityCalibrator.save` wrote.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant.entities import Entity, match_entities
+    >>> predicted = [Document((Entity(0, 4, "PER", 0.99),)) for _ in range(40)]
+    >>> gold = [Document((Entity(0, 4 + i % 2, "PER"),)) for i in range(40)]
+    >>> with TemporaryDirectory() as folder:
+    ...     EntityCalibrator().fit(match_entities(predicted, gold)).save(f"{folder}/c.json")
+    ...     load_entity_calibrator(f"{folder}/c.json").confidence(predicted[0].entities).round(1)
+    array([0.5])
+    """
     damage = "this is not an entity calibrator; 'calibrant fit --entities' saves one"
     content = read_signed(path, damage, _SIGNATURE, FORMAT, _OWN)
     try:

@@ -14,7 +14,12 @@ __all__ = ["Document", "Entity", "check_document", "rename_types"]
 
 @dataclass(frozen=True)
 class Entity:
-    """A span of characters of a text, its type and, for predictions, the tool's score."""
+    """A span of characters of a text, its type and, for predictions, the tool's score.
+
+    >>> entity = Entity(0, 12, "PER", 0.98)
+    >>> entity.span, entity.length
+    ((0, 12, 'PER'), 12)
+    """
 
     start: int
     end: int
@@ -34,7 +39,13 @@ class Entity:
 
 @dataclass(frozen=True)
 class Document:
-    """The entities of one text; ``id`` and ``text`` are None where the source has none."""
+    """The entities of one text; ``id`` and ``text`` are None where the source has none.
+
+    >>> text = "Ada Lovelace met Babbage."
+    >>> document = Document((Entity(0, 12, "PER", 0.98), Entity(17, 24, "PER", 0.61)), text=text)
+    >>> [document.text[entity.start : entity.end] for entity in document.entities]
+    ['Ada Lovelace', 'Babbage']
+    """
 
     entities: tuple[Entity, ...]
     id: str | None = None

@@ -40,6 +40,12 @@ class MatchedEntities:
     ``right[match]`` says of each predicted entity whether it is right, ``found[match]`` of each
     gold one whether it was found. A *strict* match has the same start, end and type. An
     *overlapping* one has the same type and shares at least one character.
+
+    >>> predicted = [Document((Entity(0, 4, "PER", 0.9), Entity(5, 9, "LOC", 0.6)))]
+    >>> gold = [Document((Entity(0, 4, "PER"), Entity(5, 12, "LOC")))]
+    >>> found = match_entities(predicted, gold)
+    >>> found.types, found.right["strict"].tolist(), found.found["overlapping"].tolist()
+    (('LOC', 'PER'), [True, False], [True, True])
     """
 
     documents: int

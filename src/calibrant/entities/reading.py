@@ -24,7 +24,17 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".json")
 
 @dataclass(frozen=True)
 class EntityFile:
-    """One file: the values of its documents, and what they say."""
+    """One file: the values of its documents, and what they say.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> line = '{"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER", "score": 0.9}]}'
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/found.jsonl").write_text(line)
+    ...     file = read_entities(f"{folder}/found.jsonl")
+    ...     file.write([[0.7]], f"{folder}/honest.jsonl", overwrite=False)
+    ...     print(Path(f"{folder}/honest.jsonl").read_text().strip())
+    {"text": "Ada", "entities": [{"start": 0, "end": 3, "label": "PER", "score": 0.7}]}
+    """
 
     path: Path
     values: list[Any]
@@ -70,6 +80,14 @@ def read_entities(path: str | PathLike[str], spans: str | None = None) -> Entity
 
     Each document is an object with its entities or a list of entities, in the form of any known
     tool (:mod:`calibrant.entities.dialects`). Spans, scores and duplicates are checked.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> line = '[{"entity_group": "PER", "score": 0.99, "word": "Ada", "start": 0, "end": 3}]'
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/found.jsonl").write_text(line)  # Of a pipeline of transformers.
+    ...     file = read_entities(f"{folder}/found.jsonl")
+    >>> file.documents[0].entities
+    (Entity(start=0, end=3, type='PER', score=0.99),)
     """
     file = Path(path)
     if not file.name.lower().endswith(_SUFFIXES):
@@ -124,7 +142,16 @@ def write_entities(
     *,
     overwrite: bool = False,
 ) -> None:
-    """Write documents as a tool gives them, one JSON value per line; NumPy numbers are numbers."""
+    """Write documents as a tool gives them, one JSON value per line; NumPy numbers are numbers.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> found = [[{"entity_group": "PER", "score": np.float32(0.5), "start": 0, "end": 3}]]
+    >>> with TemporaryDirectory() as folder:
+    ...     write_entities(found, f"{folder}/found.jsonl")
+    ...     print(Path(f"{folder}/found.jsonl").read_text().strip())
+    [{"entity_group": "PER", "score": 0.5, "start": 0, "end": 3}]
+    """
     values = records() if callable(records) else records
     with new_file(path, overwrite=overwrite) as unfinished, text_file(unfinished) as file:
         for value in values:

@@ -37,7 +37,12 @@ _MAP = "map.onnx"
 
 @dataclass(frozen=True)
 class Quantised:
-    """What int8 costs on the test split: score and ECE of the run, before and after."""
+    """What int8 costs on the test split: score and ECE of the run, before and after.
+
+    >>> found = Quantised("accuracy", score=(0.91, 0.905), ece=(0.012, 0.015), examples=2000)
+    >>> print(str(found).partition(", ECE")[0])
+    int8 on 2,000 rows of the test split: accuracy 0.9100 → 0.9050 (-0.0050)
+    """
 
     score_name: str
     score: tuple[float, float]
@@ -54,7 +59,11 @@ class Quantised:
 
 @dataclass(frozen=True)
 class Export:
-    """A written export: its folder, size, difference to torch, and what int8 changed."""
+    """A written export: its folder, size, difference to torch, and what int8 changed.
+
+    >>> Export(Path("exported"), bytes=90_000_000, difference=2e-7).quantised is None
+    True
+    """
 
     folder: Path
     bytes: int

@@ -98,7 +98,14 @@ def open_source(path: Path) -> Source:
 
 
 def notes(paths: Paths) -> list[str]:
-    """Return what is to be known about the scores of files whose records were translated."""
+    """Return what is to be known about the scores of files whose records were translated.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/dev.csv").write_text("probability,label\\n0.9,1\\n")
+    ...     notes(f"{folder}/dev.csv")
+    []
+    """
     found = (getattr(open_source(path), "note", None) for path in expand(paths))
     return [note for note in found if note is not None]
 
@@ -113,6 +120,13 @@ def expand(paths: Paths) -> FoundFiles:
     Shards and matches come in the order of their names. Shards are parquet files or, where a
     folder has none, npz files. Folders are read without hidden files, unfinished ones, and those
     that start with ``_``.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("b.csv", "a.csv"):
+    ...         _ = Path(f"{folder}/{name}").write_text("probability,label\\n0.9,1\\n")
+    ...     [path.name for path in expand(f"{folder}/*.csv")]
+    ['a.csv', 'b.csv']
     """
     if isinstance(paths, FoundFiles):
         return paths
@@ -172,7 +186,11 @@ def _shards(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The identity of a file: path as given, size in bytes, SHA-256 of the content."""
+    """The identity of a file: path as given, size in bytes, SHA-256 of the content.
+
+    >>> Fingerprint("dev.npz", 1024, "9f86d081884c7d65…")
+    Fingerprint(path='dev.npz', size=1024, sha256='9f86d081884c7d65…')
+    """
 
     path: str
     size: int
@@ -183,6 +201,13 @@ def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
     """Return the fingerprint of each file that ``paths`` names, in bounded memory.
 
     The labels and weights of an npy file follow it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/dev.csv").write_text("probability,label\\n0.9,1\\n")
+    ...     [found] = fingerprints(f"{folder}/dev.csv")
+    >>> found.size, found.sha256[:8]
+    (24, 'f9c938a7')
     """
     files = [file for path in expand(paths) for file in (path, *files_beside(path))]
     return tuple(map(fingerprint, files))

@@ -16,6 +16,13 @@ def read_label_names(path: str | PathLike[str]) -> tuple[str, ...]:
 
     A ``.json`` file holds a list of names, or an object with ``id2label`` as the config.json of a
     Hugging Face model has it; any other file holds one name per line.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/config.json").write_text('{"id2label": {"1": "dog", "0": "cat"}}')
+    ...     read_label_names(f"{folder}/config.json")
+    ('cat', 'dog')
     """
     file = check_file(path, "label names, one per line")
     with door(file, "not a file of label names"):

@@ -66,6 +66,13 @@ def stream(
 
     Shards are checked against each other before the first chunk: kind, label names and classes
     must agree. A chunk in which every row is labelled −100 has no rows, and counts them.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 1, 0])
+    >>> with TemporaryDirectory() as folder:
+    ...     p.write(f"{folder}/dev.npz")
+    ...     [len(chunk) for chunk in stream(f"{folder}/dev.npz", rows=2)]
+    [2, 1]
     """
     check_rows(rows)
     sources, layouts = _open(paths, columns, kind)
@@ -89,7 +96,15 @@ def one_confidence(who: str, kind: str) -> InputError:
 def count_rows(
     paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: FileKind | None = None
 ) -> int | None:
-    """Return the number of examples with ignored ones, or None where only reading shows it."""
+    """Return the number of examples with ignored ones, or None where only reading shows it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     p.write(f"{folder}/dev.npz")
+    ...     count_rows(f"{folder}/dev.npz")
+    2
+    """
     sources, layouts = _open(paths, columns, kind)
     total = 0
     for source, layout in zip(sources, layouts, strict=True):

@@ -78,6 +78,14 @@ def stream_top_labels(
     """Yield the top labels of ``paths`` in chunks, or return None for files of all classes.
 
     Labels are not read, and every claim counts as true.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/day.csv").write_text("predicted,confidence\\ncat,0.9\\ndog,0.6\\n")
+    ...     [chunk] = stream_top_labels(f"{folder}/day.csv")
+    >>> chunk.confidence
+    array([0.9, 0.6])
     """
     sources = [open_source(path) for path in expand(paths)]
     columns = replace(columns, groups=(), signals=())

@@ -48,6 +48,15 @@ def write(
     The file or folder appears under its name when it is complete. A file that exists is an error
     unless ``overwrite`` is set; a folder is never replaced. Ignored rows are not written. npz and
     safetensors hold the whole in memory once.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions
+    >>> from calibrant.files import read
+    >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1])
+    >>> with TemporaryDirectory() as folder:
+    ...     write(p, f"{folder}/dev.npz")
+    ...     read(f"{folder}/dev.npz")
+    Predictions(n=2, classes=2, kind='logits', ignored=0)
     """
     target = Path(path)
     known = format_of(target) if target.suffix else None
@@ -112,6 +121,17 @@ def rewrite(
     columns ``groups``; their labels mean nothing. ``whole`` maps all rows at once instead.
     ``progress`` is called with the number of rows of each chunk. npz and safetensors hold the new
     scores in memory, the others one chunk.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant import Predictions, Temperature
+    >>> fitted = Temperature().fit(Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]))
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/new.csv").write_text("id,logits_0,logits_1\\n7,2.0,0.0\\n")
+    ...     rewrite(f"{folder}/new.csv", f"{folder}/honest.csv", fitted.transform)
+    ...     print(Path(f"{folder}/honest.csv").read_text().strip())
+    id,probabilities_0,probabilities_1
+    7,0.75,0.25
     """
     check_rows(rows)
     path, target = Path(path), Path(target)

@@ -84,7 +84,11 @@ __all__ = [
 
 
 class MethodEntry(NamedTuple):
-    """One row of the table; ``factory`` is "module:name" inside this package."""
+    """One row of the table; ``factory`` is "module:name" inside this package.
+
+    >>> METHODS["focal"].summary, METHODS["focal"].paper
+    ('less weight on what is already right', 'Lin et al., ICCV 2017')
+    """
 
     factory: str
     summary: str

@@ -22,6 +22,16 @@ class Method(nn.Module, ABC):
 
     A method is an ``nn.Module`` so that its parts, parameters and random streams are saved and
     loaded by ``state_dict``; it is never part of the user's model.
+
+    >>> class Temperate(Method):
+    ...     "Cross-entropy of logits that are divided by two."
+    ...
+    ...     def loss(self, step):
+    ...         return nn.functional.cross_entropy(step.logits / 2, step.labels)
+    >>> from calibrant.training import Step
+    >>> import torch
+    >>> Temperate().loss(Step(torch.tensor([[2.0, 0.0]]), torch.tensor([0])))
+    tensor(0.3133)
     """
 
     passes: int = 1
@@ -83,7 +93,19 @@ class Method(nn.Module, ABC):
 
 
 class ExampleLoss(Method):
-    """A loss that is a mean over examples, so micro-batches add up exactly."""
+    """A loss that is a mean over examples, so micro-batches add up exactly.
+
+    >>> class Hinge(ExampleLoss):
+    ...     "max(0, 1 − the margin to the largest other logit)."
+    ...
+    ...     def total(self, logits, labels):
+    ...         kept = labels != -100
+    ...         return nn.functional.multi_margin_loss(logits[kept], labels[kept], reduction="sum")
+    >>> from calibrant.training import Step
+    >>> import torch
+    >>> Hinge().loss(Step(torch.tensor([[0.5, 0.0], [9.0, 0.0]]), torch.tensor([0, -100])))
+    tensor(0.2500)
+    """
 
     @abstractmethod
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:

@@ -21,6 +21,13 @@ class Noise(nn.Module, ABC):
 
     ``like`` returns a tensor of the shape, dtype and device of ``step.features`` and draws all its
     random numbers from ``generator``. It must not make the host wait for the device.
+
+    >>> class Zeros(Noise):
+    ...     def like(self, step, generator):
+    ...         return torch.zeros_like(step.features)
+    >>> from calibrant.methods import CrossEntropy, HeadNoise
+    >>> HeadNoise(CrossEntropy(), noise=Zeros()).noise
+    Zeros()
     """
 
     @abstractmethod

@@ -23,7 +23,20 @@ __all__ = ["Regularizer", "Wrapper"]
 
 
 class Wrapper(Method):
-    """A method that wraps a task (default cross-entropy) and delegates its other hooks to it."""
+    """A method that wraps a task (default cross-entropy) and delegates its other hooks to it.
+
+    >>> class Halved(Wrapper):
+    ...     "Half of the loss of another method."
+    ...
+    ...     def loss(self, step):
+    ...         return self.task.loss(step) / 2
+    >>> import torch
+    >>> from calibrant.methods import Focal
+    >>> from calibrant.training import Step
+    >>> step = Step(torch.zeros(2, 2), torch.tensor([0, 1]))
+    >>> Focal(gamma=2.0).loss(step), Halved(Focal(gamma=2.0)).loss(step)
+    (tensor(0.1733), tensor(0.0866))
+    """
 
     def __init__(self, task: Method | None) -> None:
         super().__init__()
@@ -61,6 +74,17 @@ class Regularizer(Wrapper):
     A statistic of a batch is not a sum over examples: under gradient accumulation it is that of
     each micro-batch, weighted by its share of the kept examples. ``across_ranks=True`` takes it
     over the joined batch of all processes (each then holds all logits of the batch).
+
+    >>> class Confidence(Regularizer):
+    ...     "The mean confidence of the batch."
+    ...
+    ...     def term(self, step):
+    ...         return step.logits[step.kept].softmax(-1).amax(-1).mean()
+    >>> import torch
+    >>> from calibrant.training import Step
+    >>> step = Step(torch.zeros(2, 2), torch.tensor([0, 1]))
+    >>> Confidence(weight=0.1).loss(step)  # log 2 + 0.1 · 0.5
+    tensor(0.7431)
     """
 
     def __init__(

@@ -207,7 +207,16 @@ def replicate(
     replicates: int = 1000,
     seed: int = 0,
 ) -> np.ndarray | None:
-    """Return the values of ``metric`` on bootstrap replicates, (replicates, …), or None."""
+    """Return the values of ``metric`` on bootstrap replicates, (replicates, …), or None.
+
+    >>> from calibrant import Predictions
+    >>> from calibrant.metrics import accumulate, accuracy, assign_blocks
+    >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 80 + [0] * 20)
+    >>> state = accumulate(p, block=assign_blocks(p), blocks=1000)
+    >>> values = replicate(accuracy, state)
+    >>> len(values), round(float(values.mean()), 1), round(float(values.std()), 2)
+    (1000, 0.8, 0.04)
+    """
     source = _with_blocks(metric, source)
     if replicates < 1:
         raise InputError(f"replicate expects at least 1 replicate, got {replicates}.")

@@ -118,7 +118,12 @@ class Confidences:
 def confidences(
     source: Predictions | Claims | Confidences, block: np.ndarray | None = None
 ) -> Confidences:
-    """Return the state of ``source``, with any given bootstrap blocks; a state stays unchanged."""
+    """Return the state of ``source``, with any given bootstrap blocks; a state stays unchanged.
+
+    >>> state = confidences(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0]))
+    >>> state.confidence, state.correct
+    (array([0.9, 0.7]), array([ True, False]))
+    """
     if isinstance(source, Confidences):
         return source
     check_kind("This metric", source, Predictions, Claims, Confidences)

@@ -95,6 +95,13 @@ class Metric:
     - ``"kept"``: the share of examples within a risk: of few kept ones, all can be right by luck.
     - ``"positive"``: skewed, like a logarithm. ``"plain"``: none of these.
     - ``"maximum"``: of small parts, of which no interval is good: an audit shows none.
+
+    >>> from calibrant.metrics import METRICS
+    >>> ece = METRICS["ece"]
+    >>> ece.title, ece.paper
+    ('ECE', 'Naeini et al. 2015')
+    >>> print(ece.explain(0.05))
+    Confidence misses accuracy by 5.0 points on average, bin by bin.
     """
 
     name: str

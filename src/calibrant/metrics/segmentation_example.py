@@ -65,6 +65,11 @@ class Scene:
 
     ``truth`` is −100 where a pixel is ignored. Made by :meth:`from_logits`, drawn by
     :func:`calibrant.plots.confidence_maps` and the report.
+
+    >>> image = np.zeros((1, 3), np.uint8)
+    >>> scene = Scene.from_logits(image, [[[3, 0], [3, 0], [0, 0]]], [[0, 1, -100]], name="cat.png")
+    >>> scene.predicted, scene.wrong, scene.kept
+    (array([[0, 0, 0]]), array([[False,  True, False]]), array([[ True,  True, False]]))
     """
 
     image: np.ndarray  # (height, width) or (height, width, 1 or 3), bytes

@@ -35,6 +35,14 @@ class RiskCoverage:
     """The risk–coverage curve: at each threshold, the accepted share and its risk.
 
     Thresholds fall, so coverage rises to 1. Examples of one confidence are accepted together.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])
+    >>> curve = risk_coverage_curve(p)
+    >>> curve.threshold, curve.risk.round(3)
+    (array([0.9, 0.8, 0.7]), array([0.   , 0.5  , 0.333]))
+    >>> round(curve.area(), 4)  # The AURC.
+    0.2778
     """
 
     threshold: np.ndarray
@@ -52,7 +60,14 @@ class RiskCoverage:
 
 @dataclass(frozen=True)
 class RiskPoint:
-    """The most that can be kept at a risk, and the lowest confidence that is kept."""
+    """The most that can be kept at a risk, and the lowest confidence that is kept.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0])
+    >>> [point] = risk_points(p, risks=[0.1])
+    >>> point.coverage, point.threshold_text  # Half can be kept without a mistake.
+    (0.5, '0.9')
+    """
 
     risk: float
     coverage: float

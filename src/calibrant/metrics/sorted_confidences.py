@@ -26,6 +26,15 @@ class ConfidenceSteps:
 
     No threshold separates examples of equal confidence, so metrics of steps do not depend
     on the order of the examples. A bootstrap replicate is the same table with other counts.
+
+    >>> right = np.array([True, False, True])
+    >>> steps = confidence_steps(Confidences(np.array([0.6, 0.9, 0.9]), right))
+    >>> for confidence, count, correct in zip(steps.confidence, steps.count, steps.correct):
+    ...     print(f"{correct} of {count} right at {confidence}")
+    1 of 1 right at 0.6
+    1 of 2 right at 0.9
+    >>> steps.n, steps.weighted
+    (3, False)
     """
 
     confidence: np.ndarray

@@ -33,6 +33,10 @@ class Spans:
     """Entities as rows start..end−1 of the predictions, with the number of their type.
 
     ``unfit`` marks gold ones whose true edges are inside words: no prediction equals them.
+
+    >>> spans = Spans(start=np.array([0, 4]), end=np.array([2, 5]), type=np.array([1, 0]))
+    >>> len(spans), (spans.end - spans.start).tolist()  # Two entities, of two words and of one.
+    (2, [2, 1])
     """
 
     start: np.ndarray

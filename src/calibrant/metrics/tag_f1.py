@@ -154,6 +154,12 @@ def entity_counts(
     """Count right, predicted and gold entities per type; with ``block``, per block and type.
 
     ``tagging`` saves reading the spans again, here and in the functions below.
+
+    >>> names = ["O", "B-LOC", "B-PER"]
+    >>> p = Predictions.from_logits(np.eye(3)[[1, 2, 2]], [1, 2, 0], label_names=names)
+    >>> counts = entity_counts(p)
+    >>> counts.types, counts.correct, counts.predicted, counts.gold
+    (('LOC', 'PER'), array([1, 1]), array([1, 2]), array([1, 1]))
     """
     tagging = tagging or Tagging(predictions, mode)
     predicted, gold, right = tagging.predicted, tagging.gold, tagging.right
@@ -176,7 +182,14 @@ def token_counts(
     blocks: int = 0,
     tagging: Tagging | None = None,
 ) -> MatchCounts:
-    """Count right, predicted and gold tags except O per type; with ``block``, also per block."""
+    """Count right, predicted and gold tags except O per type; with ``block``, also per block.
+
+    >>> names = ["O", "B-PER", "I-PER"]
+    >>> p = Predictions.from_logits(np.eye(3)[[1, 2, 0]], [1, 2, 2], label_names=names)
+    >>> counts = token_counts(p)
+    >>> counts.types, counts.correct, counts.predicted, counts.gold
+    (('PER',), array([2]), array([2]), array([3]))
+    """
     tagging = tagging or Tagging(predictions)
     tags, (_, predicted, correct) = tagging.tags, tagging.top
     chosen, true = tags.type[predicted], tags.type[tagging.labels]

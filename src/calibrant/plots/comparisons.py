@@ -21,7 +21,12 @@ __all__ = ["Point", "Series", "series_diagram", "shift_diagram", "trade_off"]
 
 
 class Series(NamedTuple):
-    """A line: its values at ``x`` and half of the interval of each (NaN: unknown)."""
+    """A line: its values at ``x`` and half of the interval of each (NaN: unknown).
+
+    >>> line = Series("focal", x=[1, 2, 4], y=[0.03, 0.02, 0.02], half=[0.01, 0.01, 0.01])
+    >>> series_diagram([line], x_label="Layers", y_label="ECE").get_ylabel()
+    'ECE'
+    """
 
     label: str
     x: Sequence[float]
@@ -30,7 +35,12 @@ class Series(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A method: its ECE and F1 as shares, and half of the interval of each (NaN: unknown)."""
+    """A method: its ECE and F1 as shares, and half of the interval of each (NaN: unknown).
+
+    >>> point = Point("focal", ece=0.02, f1=0.81, ece_half=0.004)
+    >>> trade_off([point]).get_ylabel()
+    'F1 (%), more is better'
+    """
 
     label: str
     ece: float

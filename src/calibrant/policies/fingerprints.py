@@ -15,7 +15,17 @@ _WEIGHTS = (".safetensors", ".bin", ".pt", ".onnx")
 
 
 def calibrator_fingerprint(calibrator: Any) -> str:
-    """Return a hash of the name, settings and learned values of a fitted calibrator."""
+    """Return a hash of the name, settings and learned values of a fitted calibrator.
+
+    >>> from calibrant import Predictions, Temperature
+    >>> valid = Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1])
+    >>> one, again = Temperature().fit(valid), Temperature().fit(valid)
+    >>> calibrator_fingerprint(one) == calibrator_fingerprint(again)
+    True
+    >>> again.temperature_ += 0.1
+    >>> calibrator_fingerprint(one) == calibrator_fingerprint(again)
+    False
+    """
     digest = hashlib.sha256(calibrator.name.encode())
     settings = {"params": calibrator.get_params(), "names": calibrator.label_names_}
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
@@ -27,7 +37,16 @@ def calibrator_fingerprint(calibrator: Any) -> str:
 
 
 def model_fingerprint(folder: Path) -> str | None:
-    """Return a hash of the weights in a model's folder, or None where it has none."""
+    """Return a hash of the weights in a model's folder, or None where it has none.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     print(model_fingerprint(Path(folder)))
+    ...     _ = (Path(folder) / "model.safetensors").write_bytes(b"weights")
+    ...     len(model_fingerprint(Path(folder)))
+    None
+    32
+    """
     digest, found = hashlib.sha256(), False
     for path in sorted(folder.glob("*")):
         if path.suffix in _WEIGHTS:

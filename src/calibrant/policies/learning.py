@@ -36,6 +36,13 @@ class Items:
 
     ``types`` names the numbers in ``kind``. ``thresholds`` are tested; those of a learned
     calibrator of entities are :data:`~calibrant.policies.risk.THRESHOLDS` put through it.
+
+    >>> random = np.random.default_rng(0)
+    >>> confidence = random.uniform(0.5, 1, 2000)
+    >>> right = random.random(2000) < confidence
+    >>> items = Items(confidence, right, np.zeros(2000, int), types=("*",))
+    >>> guarantee_items(items, target=0.1, classes=2).thresholds
+    {'*': 0.835}
     """
 
     confidence: np.ndarray
@@ -140,7 +147,16 @@ def guarantee_items(
     average: str = "rows",
     **about: Any,
 ) -> Policy:
-    """Learn the thresholds of :func:`guarantee` for items whose confidence is known."""
+    """Learn the thresholds of :func:`guarantee` for items whose confidence is known.
+
+    >>> random = np.random.default_rng(0)
+    >>> confidence = random.uniform(0.5, 1, 4000)
+    >>> right = random.random(4000) < confidence
+    >>> items = Items(confidence, right, np.arange(4000) % 2, types=("LOC", "PER"))
+    >>> policy = guarantee_items(items, target=0.1, per="type", classes=2)
+    >>> sorted(policy.thresholds), round(policy.kept, 2)
+    (['LOC', 'PER'], 0.31)
+    """
     check_promises({"target_risk": target}, per, level)
     check_average(average, items.unit, target)
     units = len(items.confidence) if items.groups is None else len(np.unique(items.groups))

@@ -259,7 +259,15 @@ def entity_mass(predictions: Predictions) -> np.ndarray:
 
 
 def load_policy(path: str | Path) -> Policy:
-    """Read a policy that :meth:`Policy.save` wrote, in this or an earlier version."""
+    """Read a policy that :meth:`Policy.save` wrote, in this or an earlier version.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> policy = Policy("target-risk", 0.05, {"*": 0.8}, classes=2, n=100, kept=0.9)
+    >>> with TemporaryDirectory() as folder:
+    ...     policy.save(f"{folder}/policy.json")
+    ...     load_policy(f"{folder}/policy.json").thresholds
+    {'*': 0.8}
+    """
     path = Path(path)
     if not path.is_file():
         raise InputError(f"There is no policy at {path}: 'calibrant guarantee -o FILE' makes one.")

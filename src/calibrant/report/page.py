@@ -53,7 +53,14 @@ def write_report(
 
 
 def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = None) -> str:
-    """Return the report as text."""
+    """Return the report as text.
+
+    >>> from calibrant import Predictions, audit
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.8, 0.2]] * 20, [0, 1] * 20)
+    >>> page = render_report(audit(p, bootstrap=0))
+    >>> page.startswith("<!doctype html>"), "http://" in page.replace("http://www.w3.org", "")
+    (True, False)
+    """
     named = {"audit": audits} if isinstance(audits, Audit) else audits
     if not isinstance(named, Mapping) or not all(isinstance(a, Audit) for a in named.values()):
         raise InputError(

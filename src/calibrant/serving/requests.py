@@ -36,6 +36,13 @@ class Limits:
     ``body_seconds`` the time in which the body must arrive. ``pixels`` is the size of one image;
     the images of one request have at most eight times as many, because small files may be large
     pictures.
+
+    >>> Limits(inputs=32, seconds=5).body
+    16000000
+    >>> Limits(queue=0)
+    Traceback (most recent call last):
+    ...
+    ValueError: The limit 'queue' must be positive.
     """
 
     body: int = 16_000_000

@@ -42,6 +42,19 @@ class Study:
     """The runs, their tables, what is missing, and where the numbers come from.
 
     The runs hold the calibrators that the figures and most tables show, not all of the records.
+
+    >>> from calibrant.experiments.recipe import Recipe
+    >>> from calibrant.experiments.record import Record
+    >>> def record(method, seed, ece):
+    ...     numbers = {"accuracy": 0.9, "ece": ece}
+    ...     results = {"identity": {"valid": numbers, "test": numbers}}
+    ...     return Record(Recipe(data="gum", method=method, seed=seed), results, {}, {})
+    >>> found = {"cross_entropy": (0.08, 0.09), "focal": (0.05, 0.06)}
+    >>> study = build_study(record(m, s, ece) for m in found for s, ece in enumerate(found[m]))
+    >>> for row in study.tables[0].rows:
+    ...     print(row.labels[0], row.entries[2].text)
+    cross_entropy 0.0850 ± 0.0635
+    focal 0.0550 ± 0.0635
     """
 
     runs: tuple[Run, ...]
@@ -80,7 +93,17 @@ class Study:
 
 @dataclass(frozen=True)
 class StudyInputs:
-    """What the tables of a study are made from."""
+    """What the tables of a study are made from.
+
+    >>> from calibrant.experiments.recipe import Recipe
+    >>> from calibrant.experiments.record import Record
+    >>> part = {"identity": {"valid": {"ece": 0.05}, "test": {"ece": 0.06}}}
+    >>> records = [Record(Recipe(data="gum", seed=seed), part, {}, {}) for seed in range(3)]
+    >>> def count(inputs):
+    ...     return Extra(sentences=[f"{len(inputs.runs)} runs with {inputs.runs[0].method}."])
+    >>> "3 runs with cross_entropy." in build_study(records, extra_tables=count).summary
+    True
+    """
 
     runs: Sequence[Run]  # With the calibrators that most tables show.
     complete: Sequence[Run]  # The same runs with all calibrators.
@@ -90,7 +113,11 @@ class StudyInputs:
 
 
 class Extra(NamedTuple):
-    """Tables that a caller adds to a study, and sentences for its summary."""
+    """Tables that a caller adds to a study, and sentences for its summary.
+
+    >>> Extra(sentences=["Trained on one GPU."]).sentences
+    ['Trained on one GPU.']
+    """
 
     tables: Sequence[Table] = ()
     sentences: Sequence[str] = ()
@@ -118,6 +145,16 @@ def build_study(
 
     Only runs that were trained alike are compared: records of one corpus that differ in any other
     key are kept apart.
+
+    >>> from calibrant.experiments.recipe import Recipe
+    >>> from calibrant.experiments.record import Record
+    >>> part = {"identity": {"valid": {"ece": 0.05}, "test": {"ece": 0.06}}}
+    >>> methods = ("cross_entropy", "focal")
+    >>> records = [Record(Recipe(data="gum", method=method), part, {}, {}) for method in methods]
+    >>> for sentence in build_study(records).summary[:2]:
+    ...     print(sentence)
+    2 records of 1 corpus (gum); minilm; heads of width 128 and depth 1; 1 seed.
+    2 methods: cross_entropy, focal.
     """
     complete = arrange(records, by)
     runs = with_calibrators(complete, calibrators)
@@ -201,6 +238,15 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
     """Read each record once; the same run with different numbers is an error.
 
     A run that was repeated, or whose numbers were rounded to six digits, is the same.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant.experiments.recipe import Recipe
+    >>> part = {"identity": {"valid": {"ece": 0.05}, "test": {"ece": 0.06}}}
+    >>> with TemporaryDirectory() as folder:
+    ...     for seed in range(3):
+    ...         _ = Record(Recipe(data="gum", seed=seed), part, {}, {}).write(Path(folder))
+    ...     [record.recipe.seed for record in read_all([folder])]
+    [0, 1, 2]
     """
     found: dict[str, tuple[str, Record]] = {}
     sources = [Path(path) for path in paths]
@@ -223,7 +269,14 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
 
 
 def read_titles(paths: Iterable[str | Path]) -> str:
-    """Return the titles of the recipes behind the records in folders, each once."""
+    """Return the titles of the recipes behind the records in folders, each once.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = (Path(folder) / "titles.txt").write_text("Depth of heads\\n")
+    ...     read_titles([folder])
+    'Depth of heads'
+    """
     files = [Path(path) / TITLES for path in paths]
     lines = [
         line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()

@@ -48,6 +48,17 @@ def write_study(
 
     Writes are atomic. Existing files are kept unless ``overwrite`` is set; then the files of an
     earlier report that this one does not write are removed, so that no stale table remains.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from calibrant.experiments.recipe import Recipe
+    >>> from calibrant.experiments.record import Record
+    >>> from calibrant.study import build_study
+    >>> part = {"identity": {"valid": {"ece": 0.05}, "test": {"ece": 0.06}}}
+    >>> study = build_study([Record(Recipe(data="gum"), part, {}, {})])
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = write_study(folder, study)
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['index.html', 'report.md', 'study.json', 'tables']
     """
     folder, inputs = Path(folder), list(inputs)
     if any(source.is_dir() and source.resolve() == folder.resolve() for source in inputs):

@@ -27,12 +27,32 @@ def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadHoo
     the first call of a model that ``torch.compile`` has wrapped: compiled code holds the hooks that
     it was traced with. Under FSDP2 either shard the head on its own, or leave the root gathered
     after its forward pass (the default): a method that runs the head again needs its parameters.
+
+    >>> import torch
+    >>> from calibrant.methods import HeadNoise
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> method = HeadNoise()
+    >>> with attach(model, method) as hook:
+    ...     logits = model(torch.ones(2, 4))
+    ...     method.loss(hook.step(logits, torch.tensor([0, 1]))).backward()
+    >>> model[2].weight.grad is not None, len(model[2]._forward_hooks)  # And the hooks are gone.
+    (True, 0)
     """
     return HeadHook(model, method, head)
 
 
 class HeadHook:
-    """Hooks on the head that record its input and output and let the method change the input."""
+    """Hooks on the head that record its input and output and let the method change the input.
+
+    >>> import torch
+    >>> from calibrant.methods import CrossEntropy
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> hook = attach(model, CrossEntropy())
+    >>> step = hook.step(model(torch.ones(2, 4)), torch.tensor([0, 1]))
+    >>> hook.name, tuple(step.features.shape)  # What goes into the head.
+    ('2', (2, 8))
+    >>> hook.remove()
+    """
 
     def __init__(self, model: nn.Module, method: Method, head: str | None = None) -> None:
         self.model = unwrap(model)

@@ -22,7 +22,11 @@ TESTS = {
 
 @dataclass(frozen=True)
 class Alarm:
-    """The first time that the evidence of one test reached its limit."""
+    """The first time that the evidence of one test reached its limit.
+
+    >>> print(Alarm("confidences", chunk="2024-05-02", row=4000, evidence=250.0))
+    Alarm in chunk 2024-05-02, by row 4,000: the confidences are not those of the reference.
+    """
 
     test: str
     chunk: str
@@ -40,6 +44,15 @@ class WatchedChunk:
     ``labelled_accuracy`` is what the labels of the chunk did show. ``accuracy`` is the mean over
     the labelled units of the stream so far, with a confidence sequence.
     ``evidence`` is the capital of the bettors after the chunk, by test.
+
+    >>> import numpy as np
+    >>> from calibrant import Predictions
+    >>> from calibrant.watching import unlabelled, watch
+    >>> stream = unlabelled(Predictions.from_probabilities([0.9, 0.8, 0.7, 0.6], [1, 1, 1, 1]))
+    >>> for chunk in watch(stream, chunk=2).chunks:
+    ...     print(chunk.name, chunk.rows, round(chunk.expected_accuracy.value, 2))
+    1 2 0.85
+    2 2 0.65
     """
 
     name: str
@@ -85,6 +98,19 @@ class Watch:
 
     ``chunks`` come in the order of the stream, ``total`` is all of it. ``reference`` has the
     numbers of the reference, empty without one; ``settings`` has how it was watched.
+
+    >>> import numpy as np
+    >>> from calibrant import Predictions
+    >>> from calibrant.watching import unlabelled, watch
+    >>> random = np.random.default_rng(0)
+    >>> old, new = random.uniform(0.8, 1, 4000), random.uniform(0.6, 0.9, 4000)
+    >>> reference = Predictions.from_probabilities(old, (random.random(4000) < old).astype(int))
+    >>> stream = unlabelled(Predictions.from_probabilities(new, np.ones(4000, int)))
+    >>> found = watch(stream, reference=reference, chunk=2000)
+    >>> print(found.verdict[0])
+    Expected accuracy of the stream: 75.0 % (73.4 % to 76.6 %); on the reference it was 90.0 %.
+    >>> found.alarms[0].chunk, found.alarms[0].test
+    ('1', 'confidences')
     """
 
     chunks: tuple[WatchedChunk, ...]
