@@ -47,7 +47,7 @@ def call_sphinx(source: Path, output: Path) -> int:
     from sphinx.cmd.build import build_main
 
     shutil.rmtree(output, ignore_errors=True)
-    strict = ["--fail-on-warning", "--keep-going", "--quiet"]
+    strict = ["--fail-on-warning", "--keep-going", "--quiet", "--jobs", "auto"]
     extra = source.parent / "extra"
     extra.mkdir(exist_ok=True)
     settings = ["-c", str(HERE), "-D", f"html_extra_path={extra}"]

@@ -15,6 +15,8 @@ version = release = calibrant.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "pydata_sphinx_theme"
 html_title = "calibrant"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_copyright = html_show_sourcelink = html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
@@ -71,9 +73,10 @@ def _visit(self: Any, node: Any, display: str) -> None:
     raise SkipNode
 
 
-def setup(app: Any) -> None:
+def setup(app: Any) -> dict[str, bool]:
     """Formulas become MathML when the site is built; browsers need nothing else."""
     inline = (lambda self, node: _visit(self, node, "inline"), None)
     block = (lambda self, node: _visit(self, node, "block"), None)
     app.add_html_math_renderer("mathml", inline, block)
     app.connect("autodoc-process-docstring", _escape)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

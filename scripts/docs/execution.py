@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import importlib
 import io
 import json
 import os
@@ -22,36 +23,47 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
+import time
+import traceback
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(r"^```(python|sh) run([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: ([\w,]*) -->\n")
 EXTRA = "../extra"  # Beside the pages: files that the site takes as they are.
+# The environment of a page: offline, one thread, tables of one width.
+QUIET = {"MPLBACKEND": "agg", "COLUMNS": "96", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+LARGE = ("calibrant.plots", "calibrant.training", "transformers.trainer", "sklearn.linear_model")
 
 
 def run_pages(source: Path) -> None:
-    """Run each page in a process of its own, one per core at a time."""
+    """Run each page in a process of its own, one per core at a time.
+
+    The processes are forks of this one, so that the large libraries are imported once.
+    """
     pages = [page for page in sorted(source.rglob("*.md")) if BLOCK.search(page.read_text("utf-8"))]
-
-    def run(page: Path) -> str:
-        command = [sys.executable, __file__, str(source), str(page.relative_to(source))]
-        done = subprocess.run(command, capture_output=True, text=True, env=quiet_environment())
-        return f"{page.relative_to(source)}:\n{done.stdout}{done.stderr}" if done.returncode else ""
-
-    with ThreadPoolExecutor(max(2, os.cpu_count() or 2)) as pool:
-        if failed := [error for error in pool.map(run, pages) if error]:
+    os.environ.update(QUIET)
+    for library in LARGE:
+        importlib.import_module(library)
+    tasks = [(source, page.relative_to(source).as_posix()) for page in pages]
+    with get_context("fork").Pool(max(2, os.cpu_count() or 2), maxtasksperchild=1) as pool:
+        if failed := [error for error in pool.starmap(run_page, tasks, chunksize=1) if error]:
             raise SystemExit("\n".join(failed))
 
 
-def quiet_environment() -> dict[str, str]:
-    """Return the environment of a page: offline, one thread, tables of one width."""
-    settings = {"MPLBACKEND": "agg", "COLUMNS": "96", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **settings}
+def run_page(source: Path, place: str) -> str:
+    """Run one page; return what went wrong, or nothing."""
+    start = time.perf_counter()
+    warnings.simplefilter("error", DeprecationWarning)
+    try:
+        Page(source, place).run()
+    except BaseException:  # Also SystemExit: the pool would wait for the page forever.
+        return f"{place}:\n{traceback.format_exc()}"
+    print(f"{time.perf_counter() - start:5.1f} s  {place}", flush=True)
+    return ""
 
 
 class Page:
@@ -201,8 +213,3 @@ def markdown_cell(text: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "metadata": {}, "source": text.strip()} | {
         "id": f"m{abs(hash(text)) % 10**8}"
     }
-
-
-if __name__ == "__main__":
-    warnings.simplefilter("error", DeprecationWarning)
-    Page(Path(sys.argv[1]), sys.argv[2]).run()

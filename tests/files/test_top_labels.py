@@ -136,6 +136,10 @@ def test_bad_files(tmp_path: Path) -> None:
     path = save(tmp_path / "p.csv", {"pred_label": ["A"], "confidence": [0.5]})
     with pytest.raises(InputError, match="no column of true labels for 'confidence'"):
         read(path)
+    path = save(tmp_path / "p.csv", {"truth_of_it": ["A"], "confidence": [0.5], "guess": ["A"]})
+    named = r"Name them \(--predicted-column and --label-column\)"
+    with pytest.raises(InputError, match=f"no columns of predicted and true labels.*{named}"):
+        read(path)
     path = save(tmp_path / "p.csv", {**good, "confidence": [0.9, 0.8]})
     with pytest.raises(InputError, match="no column 'sure'"):
         read(path, Columns(confidence="sure"))

@@ -43,6 +43,10 @@ def test_unknown_words_fall_into_known_parts(tokenizer) -> None:
     assert tokenizer.decode(tokenizer("Zarburg").input_ids, skip_special_tokens=True) == "Zarburg"
 
 
+def test_gives_what_the_encoder_takes_with_any_version(tokenizer) -> None:
+    assert tokenizer.model_input_names == ["input_ids", "attention_mask"]
+
+
 def test_loads_with_plain_transformers(tokenizer, tmp_path: Path) -> None:
     model = build_small_encoder(tokenizer, LABELS, seed=3).eval()
     model.save_pretrained(tmp_path)

@@ -151,8 +151,13 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _version(package: str) -> str | None:
+    """Return the version of an installed package, whose own extras do not count.
+
+    >>> _version("numpy[extra]") == _version("numpy")
+    True
+    """
     try:
-        return metadata.version(package)
+        return metadata.version(package.partition("[")[0])
     except metadata.PackageNotFoundError:
         return None
 

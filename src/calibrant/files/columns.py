@@ -220,14 +220,24 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
     truth = truth or _first(source, _LABEL, but=predicted)
     correct = columns.correct or _first(source, _CORRECT)
     if correct is None and (truth is None or predicted is None):
-        missing = "predicted" if predicted is None else "true"
-        raise InputError(
-            f"{source.path}: no column of {missing} labels for '{confidence}'; {_seen(source)}. "
-            f"Name it (--{'predicted' if predicted is None else 'label'}-column), or a column that "
-            "says which predictions are right (--correct-column)."
-        )
+        raise _no_labels(source, confidence, truth, predicted)
     label = truth if truth is not None and predicted is not None else correct or confidence
     return _of_top_labels(source, columns, confidence, label, predicted, correct)
+
+
+def _no_labels(
+    source: Source, confidence: str, truth: str | None, predicted: str | None
+) -> InputError:
+    """Return the error that names all columns which are missing."""
+    kinds = {"predicted": ("predicted", predicted), "label": ("true", truth)}
+    missing = {option: kind for option, (kind, name) in kinds.items() if name is None}
+    options = " and ".join(f"--{option}-column" for option in missing)
+    one = len(missing) == 1
+    return InputError(
+        f"{source.path}: no column{'' if one else 's'} of {' and '.join(missing.values())} labels "
+        f"for '{confidence}'; {_seen(source)}. Name {'it' if one else 'them'} ({options}), or a "
+        "column that says which predictions are right (--correct-column)."
+    )
 
 
 def _of_top_labels(

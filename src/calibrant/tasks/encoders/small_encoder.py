@@ -59,7 +59,11 @@ def build_small_tokenizer(words: Iterable[str]) -> Any:
     )
     names = {f"{name.strip('[]').lower()}_token": name for name in _SPECIAL}
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=core, model_max_length=MAX_LENGTH, **names
+        tokenizer_object=core,
+        model_max_length=MAX_LENGTH,
+        # Older versions of transformers also give token types, which a ModernBERT does not take.
+        model_input_names=["input_ids", "attention_mask"],
+        **names,
     )
 
 
