@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import importlib
 import io
 import json
 import os
@@ -27,6 +26,8 @@ import tempfile
 import time
 import traceback
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -36,21 +37,17 @@ NEEDS = re.compile(r"<!-- needs: ([\w,]*) -->\n")
 EXTRA = "../extra"  # Beside the pages: files that the site takes as they are.
 # The environment of a page: offline, one thread, tables of one width.
 QUIET = {"MPLBACKEND": "agg", "COLUMNS": "96", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-LARGE = ("calibrant.plots", "calibrant.training", "transformers.trainer", "sklearn.linear_model")
 
 
 def run_pages(source: Path) -> None:
-    """Run each page in a process of its own, one per core at a time.
-
-    The processes are forks of this one, so that the large libraries are imported once.
-    """
+    """Run the pages in one process per core, each of which imports the large libraries once."""
     pages = [page for page in sorted(source.rglob("*.md")) if BLOCK.search(page.read_text("utf-8"))]
+    # Those that train take longest, so they start first.
+    pages.sort(key=lambda page: "<!-- needs: transformers" not in page.read_text("utf-8"))
     os.environ.update(QUIET)
-    for library in LARGE:
-        importlib.import_module(library)
-    tasks = [(source, page.relative_to(source).as_posix()) for page in pages]
-    with get_context("fork").Pool(max(2, os.cpu_count() or 2), maxtasksperchild=1) as pool:
-        if failed := [error for error in pool.starmap(run_page, tasks, chunksize=1) if error]:
+    places = [page.relative_to(source).as_posix() for page in pages]
+    with ProcessPoolExecutor(max(2, os.cpu_count() or 2), get_context("spawn")) as pool:
+        if failed := [error for error in pool.map(run_page, repeat(source), places) if error]:
             raise SystemExit("\n".join(failed))
 
 
@@ -60,7 +57,7 @@ def run_page(source: Path, place: str) -> str:
     warnings.simplefilter("error", DeprecationWarning)
     try:
         Page(source, place).run()
-    except BaseException:  # Also SystemExit: the pool would wait for the page forever.
+    except BaseException:  # Also SystemExit, with which a command ends.
         return f"{place}:\n{traceback.format_exc()}"
     print(f"{time.perf_counter() - start:5.1f} s  {place}", flush=True)
     return ""
