@@ -43,12 +43,22 @@ def run_pages(source: Path) -> None:
     """Run the pages in one process per core, each of which imports the large libraries once."""
     pages = [page for page in sorted(source.rglob("*.md")) if BLOCK.search(page.read_text("utf-8"))]
     # Those that train take longest, so they start first.
-    pages.sort(key=lambda page: "<!-- needs: transformers" not in page.read_text("utf-8"))
+    pages.sort(key=lambda page: "transformers" not in needs_of(page.read_text("utf-8")))
     os.environ.update(QUIET)
     places = [page.relative_to(source).as_posix() for page in pages]
     with ProcessPoolExecutor(max(2, os.cpu_count() or 2), get_context("spawn")) as pool:
         if failed := [error for error in pool.map(run_page, repeat(source), places) if error]:
             raise SystemExit("\n".join(failed))
+
+
+def needs_of(text: str) -> str:
+    """Return the extras that a page names.
+
+    >>> needs_of("# A page\\n\\n<!-- needs: files,plots -->\\n")
+    'files,plots'
+    """
+    found = NEEDS.search(text)
+    return found.group(1) if found else ""
 
 
 def run_page(source: Path, place: str) -> str:
@@ -153,8 +163,7 @@ class Page:
 
     def write_notebook(self, text: str) -> str:
         """Write the page as a notebook without outputs; return the link to it."""
-        needs = NEEDS.search(text)
-        extras = f"[{needs.group(1)}]" if needs and needs.group(1) else ""
+        extras = f"[{needs}]" if (needs := needs_of(text)) else ""
         cells = [code_cell(f"%pip install --quiet 'calibrant{extras}'\n%matplotlib inline")]
         parts = BLOCK.split(NEEDS.sub("", text))
         for start in range(0, len(parts), 4):

@@ -75,6 +75,8 @@ def test_predicted_labels_and_correct(tmp_path: Path, suffix: str, values: list[
 
 @pytest.mark.parametrize("suffix", suffixes())
 def test_round_trip(tmp_path: Path, suffix: str) -> None:
+    if suffix in (".pt", ".pth"):
+        pytest.importorskip("torch")
     claims = Claims.from_top_label(
         PREDICTED, CONFIDENCE, TRUE, groups={"site": list("ABABAB")}, signals={"length": range(6)}
     )

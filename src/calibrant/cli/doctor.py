@@ -133,7 +133,8 @@ def _requirements() -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for line in listed:
         needed, _, marker = line.partition(";")
-        if "python_version <" in marker and _numbers(platform.python_version()) >= (3, 11):
+        below = re.search(r"python_version < ['\"]([\d.]+)", marker)
+        if below and _numbers(platform.python_version()) >= _numbers(below.group(1)):
             continue
         package, _, least = needed.partition(">=")
         for extra in re.findall(r"extra == ['\"]([\w-]+)['\"]", marker):
