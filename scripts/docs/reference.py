@@ -64,6 +64,7 @@ SHOWN_ELSEWHERE = {
     "fold_temperature": ("needs a trained run", "deploy", "--fold-temperature"),
     "app": ("needs a trained run", "serving", "app("),
     "apply": ("needs a table of Ray or Spark", "clusters", "apply("),
+    "predict": ("needs a trained run", "clusters", "predict("),
 }
 
 
