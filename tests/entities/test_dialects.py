@@ -68,6 +68,72 @@ def test_markings_of_people():
         assert parse_document(record, "").document.entities == (Entity(0, 4, "PER"),)
 
 
+def task(*annotations, text="Rosa met Bo", **data):
+    return {"id": 7, "data": {"text": text, **data}, "annotations": list(annotations)}
+
+
+def annotation(*regions, **more):
+    """An annotation of Label Studio; a region is [start, end, type]."""
+    results = [
+        {"type": "labels", "value": {"start": start, "end": end, "labels": [kind]}}
+        for start, end, kind in regions
+    ]
+    return {"result": results, "was_cancelled": False, **more}
+
+
+class TestLabelStudio:
+    PER, LOC = annotation([0, 4, "PER"]), annotation([9, 11, "LOC"])
+
+    def read(self, given):
+        return parse_document(given, "a.json, document 1").document
+
+    def test_the_document_has_the_name_and_text_of_the_data(self):
+        found = self.read(task(self.PER, id="seven"))
+        assert (found.id, found.text) == ("seven", "Rosa met Bo")
+        assert self.read(task(self.PER)).id == "7"
+        assert self.read(task(annotation())).entities == ()
+
+    def test_what_was_skipped_is_no_annotation(self):
+        found = self.read(task({**self.LOC, "was_cancelled": True}, self.PER))
+        assert found.entities == (Entity(0, 4, "PER"),)
+
+    def test_other_controls_of_the_interface_are_left_out(self):
+        chosen = {"type": "choices", "value": {"choices": ["news"]}}
+        assert self.read(task({"result": [chosen, *self.PER["result"]]})).entities == (
+            Entity(0, 4, "PER"),
+        )
+
+    def test_several_annotators_agree_or_one_is_the_truth(self):
+        both = annotation([0, 4, "PER"], [9, 11, "LOC"]), annotation([9, 11, "LOC"], [0, 4, "PER"])
+        assert len(self.read(task(*both)).entities) == 2
+        truth = {**self.LOC, "ground_truth": True}
+        assert self.read(task(self.PER, truth)).entities == (Entity(9, 11, "LOC"),)
+
+    @pytest.mark.parametrize(
+        ("given", "words"),
+        [
+            (task(), "no annotation: export only annotated tasks"),
+            (task({**PER, "was_cancelled": True}), "no annotation"),
+            (task(PER, LOC), "2 annotations of this task differ"),
+            (task({"result": None}), "needs a list 'result'"),
+            (task({"result": [3]}), "needs a list 'result'"),
+            (task(3), "needs a list 'result'"),
+            (task({"result": [{"type": "labels", "value": {"start": 0}}]}), "'end', got nothing"),
+            (task({"result": [{"type": "labels"}]}), "'start', got nothing"),
+            (task(PER, text=None), "no 'text'"),
+        ],
+    )
+    def test_bad_tasks(self, given, words):
+        with pytest.raises(InputError, match=words):
+            self.read(given)
+
+    def test_places_in_another_unit_are_refused(self):
+        given = task(annotation([3, 6, "PER"]), text="😀 Bob")
+        given["annotations"][0]["result"][0]["value"]["text"] = "Bob"
+        with pytest.raises(InputError, match="UTF-16"):
+            self.read(given)
+
+
 BAD = [
     ("7", "expected an object or a list of entities, got 7"),
     ('{"text": "a"}', "expected a list of entities in one of entities, ents"),

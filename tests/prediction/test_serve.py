@@ -19,8 +19,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from calibrant.errors import MissingExtraError
 from calibrant.loading import load
 from calibrant.serving.running import listen
+from calibrant.tasks.scoring import OnnxScorer, TorchScorer
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
@@ -28,9 +30,10 @@ Image = pytest.importorskip("PIL.Image")
 
 
 @contextmanager
-def serving(folder, *options, env=None):
+def serving(folder, *options, env=None, runtime="torch"):
     """Start the service; yield its address, and the process."""
     command = [sys.executable, "-m", "calibrant", "serve", str(folder), "--port", "0", *options]
+    command += ["--runtime", runtime]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -103,11 +106,12 @@ def test_equal_to_predict_and_nothing_is_lost_at_the_end(runs):
         assert "Anna" not in "".join(process.logs)
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the address 127.0.0.2")
 def test_slow_clients_do_not_stop_others_and_other_machines_need_a_token(runs, tmp_path):
     (tmp_path / "token").write_text("secret\n")
-    options = ("--host", "0.0.0.0", "--token-file", str(tmp_path / "token"))
+    # An address that no other machine reaches, but that is not the usual one of this machine.
+    options = ("--host", "127.0.0.2", "--token-file", str(tmp_path / "token"))
     with serving(runs["text"], *options) as (address, process):
-        address = address.replace("0.0.0.0", "127.0.0.1")
         key = {"Authorization": "Bearer secret"}
         assert ask(address, {"text": "a"})[0] == 401
         host, port = address.removeprefix("http://").split(":")
@@ -156,7 +160,8 @@ def test_a_port_in_use(runs, capsys):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert main(["serve", str(runs["text"]), "--port", str(port)]) == 2
+        options = ["--port", str(port), "--runtime", "torch"]
+        assert main(["serve", str(runs["text"]), *options]) == 2
     assert "Choose another --port" in capsys.readouterr().err
 
 
@@ -230,6 +235,101 @@ def test_a_model_that_cannot_predict_is_one_line_at_the_start(runs, tmp_path, ca
     line = capsys.readouterr().err
     assert "cannot predict" in line
     assert line.count("\n") == 1
+
+
+class TestRuntime:
+    """What runs the model: onnxruntime if it can, with the same probabilities."""
+
+    @pytest.fixture
+    def start(self, runs, monkeypatch):
+        """Start the service of a task without its socket; return the predictor that it serves."""
+        from calibrant.cli import main
+        from calibrant.serving import application, running
+
+        served = []
+        build = application.app
+        monkeypatch.setattr(running, "run_application", lambda *_, **__: None)
+        monkeypatch.setattr(
+            "calibrant.serving.app",
+            lambda given, **more: served.append(given) or build(given, **more),
+        )
+
+        def start(task, *options, folder=None):
+            code = main(["serve", str(folder or runs[task]), *options])
+            return code, served[-1] if served else None
+
+        return start
+
+    @pytest.mark.parametrize("task", ["ner", "text", "image", "segmentation"])
+    def test_the_probabilities_are_those_of_torch(self, runs, start, task):
+        pytest.importorskip("onnxscript")
+        code, predictor = start(task)
+        assert code == 0
+        assert isinstance(predictor.scorer, OnnxScorer)
+        for size in (1, 2, 7):
+            example = {name: values for name, (values, _) in predictor.example(size).items()}
+            ours, theirs = (
+                np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+                for logits in (predictor.scorer(**example), load(runs[task]).scorer(**example))
+            )
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+    def test_the_policies_still_fit(self, runs, start):
+        """They know the model by its weights, which are the same."""
+        pytest.importorskip("onnxscript")
+        _, predictor = start("text", "--runtime", "onnxruntime")
+        assert predictor.fingerprints() == load(runs["text"]).fingerprints()
+
+    def test_torch_if_wanted(self, start):
+        _, predictor = start("text", "--runtime", "torch")
+        assert isinstance(predictor.scorer, TorchScorer)
+
+    @pytest.mark.parametrize(
+        "failure",
+        [
+            MissingExtraError("Exporting needs onnx: pip install 'calibrant[onnx]'"),
+            RuntimeError("no translation of\nthis operation"),
+            OSError(28, "No space left on device"),
+        ],
+    )
+    def test_what_onnxruntime_cannot_run(self, start, monkeypatch, capsys, failure):
+        """The service runs by torch and says why; a runtime that was asked for is an error."""
+
+        def fail(_):
+            raise failure
+
+        monkeypatch.setattr("calibrant.export.run_by_onnxruntime", fail)
+        code, predictor = start("text")
+        assert (code, type(predictor.scorer)) == (0, TorchScorer)
+        reason = str(failure).replace("\n", " ")
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last.startswith("The model runs by torch.")
+        assert reason in last
+        assert start("text", "--runtime", "onnxruntime")[0] == 2
+        assert reason in capsys.readouterr().err.splitlines()[-1]
+
+    def test_a_model_that_differs_is_not_run(self, start, monkeypatch, capsys):
+        pytest.importorskip("onnxscript")
+        monkeypatch.setattr("calibrant.export.tracing._TOLERANCE", -1.0)
+        code, predictor = start("text")
+        assert (code, type(predictor.scorer)) == (0, TorchScorer)
+        assert "differs from the run's" in capsys.readouterr().err
+
+    def test_an_export_is_run_by_onnxruntime_alone(self, runs, start, tmp_path, capsys):
+        from calibrant.cli import main
+
+        pytest.importorskip("onnxscript")
+        assert main(["export", str(runs["text"]), "-o", str(tmp_path / "export")]) == 0
+        for runtime in ("auto", "onnxruntime"):
+            assert start("text", "--runtime", runtime, folder=tmp_path / "export")[0] == 0
+        assert start("text", "--runtime", "torch", folder=tmp_path / "export")[0] == 2
+        assert "name its run" in capsys.readouterr().err
+
+    def test_nothing_is_left_on_the_disk(self, start, tmp_path, monkeypatch):
+        pytest.importorskip("onnxscript")
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        start("text")
+        assert [path for path in tmp_path.iterdir() if path.name.startswith("calibrant")] == []
 
 
 def test_a_report_outside_of_the_folder_is_not_shown(tmp_path):

@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from tests.browser import served
 
 from calibrant.cli import main
+from calibrant.entities import read_entities
 from calibrant.errors import InputError
 from calibrant.reviewing import Decisions, Document, Span, write_reviewed
 from calibrant.reviewing.application import review_app
@@ -193,6 +194,18 @@ class TestFiles:
             assert task["data"]["text"][value["start"] : value["end"]] == value["text"]
         ids = [region["id"] for region in task["annotations"][0]["result"]]
         assert len(set(ids)) == len(ids)
+
+    def test_what_label_studio_gives_back_is_read_as_entities(self, made, tmp_path, capsys):
+        """Its JSON export has the tasks that we import (recorded in tests/entities)."""
+        write_reviewed(tmp_path / "gold.json", made, "label-studio")
+        write_reviewed(tmp_path / "predicted.jsonl", made, "predicted")
+        found = read_entities(tmp_path / "gold.json").documents
+        assert {one.id: one.text for one in found} == {one.document: one.text for one in made}
+        for one, decision in zip(found, made, strict=True):
+            ours = [(span.start, span.end, span.type) for span in decision.entities]
+            assert [entity.span for entity in one.entities] == ours
+        files = [str(tmp_path / name) for name in ("predicted.jsonl", "gold.json")]
+        assert main(["audit", "--entities", *files, "--bootstrap", "0"]) == 0
 
     def test_the_command_exports(self, made, decisions, tmp_path, capsys):
         target = str(tmp_path / "x.jsonl")

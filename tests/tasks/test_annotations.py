@@ -206,3 +206,16 @@ def test_label_studio_has_a_list_of_labels(tmp_path: Path) -> None:
     path.write_text(json.dumps(record))
     with pytest.raises(InputError, match="start, end and label"):
         read_jsonl(path)
+
+
+def test_a_task_of_label_studio(tmp_path: Path) -> None:
+    """A line of its JSON export (``jq -c '.[]'``), whose places count characters."""
+    value = {"start": 2, "end": 5, "text": "Bob", "labels": ["PER"]}
+    result = [{"type": "labels", "value": value}, {"type": "choices", "value": {}}]
+    task = {"id": 1, "data": {"text": "😀 Bob"}, "annotations": [{"result": result}]}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(task))
+    assert read_jsonl(path)[0].tags == ("O", "B-PER")
+    path.write_text(json.dumps({**task, "annotations": []}))
+    with pytest.raises(InputError, match="line 1: this task has no annotation"):
+        read_jsonl(path)

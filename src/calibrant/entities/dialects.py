@@ -4,7 +4,7 @@ An entity is an object (``start``, ``end``, ``type``, ``score`` or the names tha
 or a list ``[start, end, type]`` of people's markings. Its document is an object with a list of
 entities, or this list alone. Known are the outputs of Hugging Face pipelines (all aggregation
 strategies), spaCy (``doc.to_json()``), GLiNER, flair (``sentence.to_dict()``), Presidio and Amazon
-Comprehend, and the files of Prodigy and doccano.
+Comprehend, and the files of Prodigy, doccano and Label Studio (JSON and JSON-MIN).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from calibrant.entities.document import Document, Entity
 from calibrant.errors import InputError
+from calibrant.files.label_studio import is_task, marked_regions, task_data
 from calibrant.inputs import shortened
 
 __all__ = ["Parsed", "parse_document"]
@@ -68,8 +69,11 @@ def parse_document(value: Any, where: str, spans: str | None = None) -> Parsed:
     if isinstance(value, (list, tuple)):
         found, name, text = list(value), None, None
     elif isinstance(value, dict):
-        found, text = _entity_list(value, where, spans), value.get("text")
-        name = next((value[key] for key in _ID if value.get(key) is not None), None)
+        about = task_data(value, where) if is_task(value) else value
+        found, text = _entity_list(value, where, spans), about.get("text")
+        name = next(
+            (each[key] for each in (about, value) for key in _ID if each.get(key) is not None), None
+        )
     else:
         raise InputError(f"{where}: expected an object or a list of entities, got {_short(value)}.")
     if text is not None and not isinstance(text, str):
@@ -88,6 +92,8 @@ def parse_document(value: Any, where: str, spans: str | None = None) -> Parsed:
 
 def _entity_list(record: dict[str, Any], where: str, spans: str | None) -> list[Any]:
     """Return the list of entities of a document, which each tool names in its own way."""
+    if is_task(record):
+        return marked_regions(record, where)
     groups = record.get(_SPANS)
     keys = [key for key in _ENTITIES if isinstance(record.get(key), list)]
     if spans is None and isinstance(groups, list):
@@ -124,18 +130,26 @@ def _entity(value: Any, where: str) -> tuple[Entity, tuple[Place, ...]]:
         return _of_list(value, where)
     if not isinstance(value, dict):
         raise InputError(f"{where}: expected an object, got {_short(value)}.")
-    labels = value.get("labels")  # flair gives each span a list of labels.
+    span = _span_of(value)
+    labels = span.get("labels")  # flair and Label Studio give each span a list of labels.
     if isinstance(labels, list) and labels and isinstance(labels[0], dict):
         label = labels[0]
         kind, holder, score = label.get("value"), label, "confidence"
     else:
-        kind, holder = _first(value, _TYPE), value
+        one = isinstance(labels, list) and len(labels) == 1
+        kind, holder = labels[0] if one else _first(span, _TYPE), value
         score = next((key for key in _SCORE if value.get(key) is not None), _SCORE[0])
-    start, end = _whole(value, _START, where), _whole(value, _END, where)
+    start, end = _whole(span, _START, where), _whole(span, _END, where)
     if not isinstance(kind, str):
         raise InputError(f"{where}: it has no type ({', '.join(_TYPE[:4])}).")
     entity = Entity(start, end, kind, _number(holder.get(score), where))
     return entity, ((holder, score),)
+
+
+def _span_of(value: Any) -> Any:
+    """Return the place of an entity, which Label Studio keeps in an object of its own."""
+    inner = value.get("value") if isinstance(value, dict) else None
+    return inner if isinstance(inner, dict) else value
 
 
 def _of_list(value: list[Any], where: str) -> tuple[Entity, tuple[Place, ...]]:
@@ -155,6 +169,7 @@ def _check_unit(found: Sequence[Any], text: str, where: str) -> None:
     nowhere is no proof of anything.
     """
     for number, value in enumerate(found, start=1):
+        value = _span_of(value)
         covered = _first(value, _COVERED) if isinstance(value, dict) else None
         if not isinstance(covered, str) or not _letters(covered):
             continue

@@ -11,27 +11,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from calibrant.calibrators import Temperature, load_calibrator
 from calibrant.calibrators.export import quiet_exporter, to_onnx
 from calibrant.errors import InputError
-from calibrant.export.first_piece import read_first_piece_alone
+from calibrant.export.tracing import trace
 from calibrant.extras import require
 from calibrant.inputs import read_json
 from calibrant.loading import load_run
 from calibrant.metrics import ece
 from calibrant.outputs import new_folder
 from calibrant.policies import Policy, load_policy
-from calibrant.predictions import Predictions
 from calibrant.tasks import DEFAULT_TASK, task_of
 from calibrant.tasks.export_folder import MODEL, is_export, write_manifest
 from calibrant.tasks.predictor import Predictor
 from calibrant.tasks.scoring import OnnxScorer, TorchScorer
 
-__all__ = ["Export", "Quantised", "export_run", "fold_temperature"]
+__all__ = [
+    "Export",
+    "Quantised",
+    "export_run",
+    "fold_temperature",
+]
 
-_TOLERANCE = 1e-5  # Between the probabilities of the run and of its export.
 _MAP = "map.onnx"
 
 
@@ -88,8 +89,6 @@ def export_run(
     on the test split of the run's data, which ``directory`` may hold. ``policies`` are files that
     go along with those of the run.
     """
-    for needed in ("torch", "onnx", "onnxscript", "onnxruntime"):
-        require(needed, "onnx", "Exporting a run")
     _check_run(run)
     predictor = load_run(run, "cpu", trust_remote_code=trust_remote_code)
     recipe = read_json(Path(run) / "recipe.json", "not a recipe")
@@ -99,8 +98,7 @@ def export_run(
     kept = {**predictor.policies, **{Path(f).stem: _checked(predictor, f) for f in policies}}
     measured = None
     with new_folder(folder, overwrite=overwrite) as made:
-        _trace(predictor, made / MODEL)
-        difference = _shortened(predictor, made / MODEL, _difference(predictor, made / MODEL))
+        difference = trace(predictor, made / MODEL)
         if int8:
             measured = _quantise(predictor, Path(run), made / MODEL, directory)
         if not predictor.calibrator.needs_groups:
@@ -125,67 +123,6 @@ def export_run(
 def _check_run(run: str | Path) -> None:
     if is_export(Path(run)):
         raise InputError(f"{run} is an export already: name the run that it was made from.")
-
-
-def _trace(predictor: Predictor, path: Path) -> None:
-    """Write the torch model as ONNX, with free numbers of rows, pieces or pixels."""
-    import torch
-
-    from calibrant.export.torch_logits import logits_module
-
-    example = predictor.example()
-    scorer: Any = predictor.scorer
-    tensors = tuple(torch.as_tensor(values) for values, _ in example.values())
-    free = torch.export.Dim.DYNAMIC
-    shapes = tuple(dict.fromkeys(axes, free) for _, axes in example.values())
-    module, outputs = logits_module(scorer.model, tuple(example))
-    with quiet_exporter(), torch.no_grad():
-        program = torch.onnx.export(
-            module,
-            tensors,
-            dynamo=True,
-            verbose=False,
-            input_names=list(example),
-            output_names=outputs,
-            dynamic_shapes=shapes,
-        )
-        assert program is not None
-        program.save(path)
-
-
-def _difference(predictor: Predictor, path: Path) -> float:
-    """Return the largest difference of probabilities between torch and onnxruntime."""
-    exported, most = OnnxScorer(path), 0.0
-    for size in (1, 2, 5):
-        inputs = {name: values for name, (values, _) in predictor.example(size).items()}
-        one, two = (
-            np.asarray(
-                Predictions.from_logits(
-                    logits, np.zeros(logits.shape[:-1], np.int64)
-                ).probabilities(),
-                np.float64,
-            )
-            for logits in (predictor.scorer(**inputs), exported(**inputs))
-        )
-        most = max(most, float(np.abs(one - two).max()))
-    if not most <= _TOLERANCE:
-        raise InputError(
-            f"The exported model differs from the run's by {most:.1e} in probability, more than "
-            f"{_TOLERANCE:g}: this network cannot be exported."
-        )
-    return most
-
-
-def _shortened(predictor: Predictor, path: Path, difference: float) -> float:
-    """Leave out what the head of a text classifier never reads; return the difference then."""
-    short = path.with_name("short.onnx")
-    try:
-        if read_first_piece_alone(path, short):
-            difference = _difference(predictor, short)
-            short.replace(path)
-    except InputError:  # Another network than it looks: the whole one is right.
-        short.unlink()
-    return difference
 
 
 def _quantise(predictor: Predictor, run: Path, path: Path, directory: str | None) -> Quantised:

@@ -76,7 +76,7 @@ class TorchScorer:
 
     def __init__(self, model: Any, device: str = "cpu") -> None:
         self.model, self.device = model, device
-        host = str(device).startswith("cpu")
+        self.on_processor = host = str(device).startswith("cpu")
         self.pieces = _HOST_PIECES if host else _DEVICE_PIECES
         self.pixels = _HOST_PIXELS if host else _DEVICE_PIXELS
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.files.label_studio import is_task, marked_regions, task_data
 from calibrant.files.lines import numbered_lines
 from calibrant.tasks.language.marked_text import from_spans
 from calibrant.tasks.language.sentences import Sentence, Span, check_tag, to_bio
@@ -43,6 +44,10 @@ def to_sentence(
     record: dict[str, Any], where: str, names: Callable[[], Sequence[str]] | None = None
 ) -> Sentence:
     """Turn one record into a sentence; its tags are checked, not yet converted to BIO."""
+    if is_task(record):
+        text = task_data(record, where)["text"]
+        spans = [_span(each.get("value"), where) for each in marked_regions(record, where)]
+        return from_spans(text, spans, where)
     words = next((record[name] for name in WORDS if name in record), None)
     if words is not None and not _is_of_prodigy(record, words):
         tags = field(record, TAGS, where)
