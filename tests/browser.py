@@ -92,7 +92,10 @@ class Browser:
         self.devtools("Emulation.setEmulatedMedia", features=[scheme])
         self.logs()
         self.requests()
-        self._send("/url", {"url": path if isinstance(path, str) else path.resolve().as_uri()})
+        address = path if isinstance(path, str) else path.resolve().as_uri()
+        self._send("/url", {"url": address})
+        # The driver does not wait where the page before had asked to confirm that it is left.
+        self.wait(f"location.href === {json.dumps(address)} && document.readyState === 'complete'")
 
     def run(self, script, *arguments):
         return self._send("/execute/sync", {"script": script, "args": list(arguments)})

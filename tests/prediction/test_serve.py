@@ -160,8 +160,7 @@ def test_a_port_in_use(runs, capsys):
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        options = ["--port", str(port), "--runtime", "torch"]
-        assert main(["serve", str(runs["text"]), *options]) == 2
+        assert main(["serve", str(runs["text"]), "--port", str(port)]) == 2
     assert "Choose another --port" in capsys.readouterr().err
 
 
@@ -248,7 +247,7 @@ class TestRuntime:
 
         served = []
         build = application.app
-        monkeypatch.setattr(running, "run_application", lambda *_, **__: None)
+        monkeypatch.setattr(running, "run_application", lambda *_, prepare, **__: prepare())
         monkeypatch.setattr(
             "calibrant.serving.app",
             lambda given, **more: served.append(given) or build(given, **more),

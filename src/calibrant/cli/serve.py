@@ -96,9 +96,15 @@ def run(args: argparse.Namespace) -> int:
         report=_report(Path(args.model)),
         log_texts=args.log_texts,
     )
-    _choose_runtime(predictor, args.runtime)
     what = f"Serving {printable(str(args.model))}"
-    run_application(application, args.host, args.port, what, seconds=limits.seconds)
+    run_application(
+        application,
+        args.host,
+        args.port,
+        what,
+        seconds=limits.seconds,
+        prepare=lambda: _choose_runtime(predictor, args.runtime),
+    )
     return 0
 
 

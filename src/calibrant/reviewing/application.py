@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from calibrant.reviewing.decisions import Decisions, Stale
 from calibrant.reviewing.documents import Document, Span, by_gain, check_spans, expected_gain
 from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer, static
 from calibrant.serving.refusal import Refusal
-from calibrant.serving.requests import Limits, read_body
+from calibrant.serving.requests import Limits, read_body, read_object
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -140,7 +139,7 @@ class _Review:
         """Answer POST /decisions: save the decision to the disk, then answer."""
         if request.headers.get("content-type", "").split(";")[0] != "application/json":
             raise Refusal(415, "Send the decision as application/json.")
-        content = _content(await read_body(request, self.limits))
+        content = read_object(await read_body(request, self.limits))
         document = self.by_id.get(str(content.get("document")))
         if document is None:
             raise Refusal(404, "There is no such document.")
@@ -163,12 +162,22 @@ class _Review:
                 self.decisions.add, document.id, spans, document.entities, reviewer, seen
             )
         except Stale:
+            if self._has(document, spans, reviewer):
+                return  # The answer to the first request got lost, and the page sent it again.
             raise Refusal(
                 409,
                 "Somebody else has reviewed this document in the meantime: press n for the next.",
             ) from None
         except InputError as error:
             raise Refusal(507, f"The decision is not saved. {error}") from None
+
+    def _has(self, document: Document, spans: list[Span], reviewer: str) -> bool:
+        """Return whether the last decision about a document is this one of this reviewer."""
+        last = self.decisions.latest.get(document.id)
+        return last is not None and (last.reviewer, last.entities) == (
+            reviewer,
+            tuple(sorted(spans)),
+        )
 
     async def about(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /about."""
@@ -181,16 +190,6 @@ class _Review:
     async def page(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /."""
         return page_answer("review.html")
-
-
-def _content(body: bytes) -> dict[str, Any]:
-    try:
-        content = json.loads(body)
-    except (ValueError, RecursionError):
-        raise Refusal(400, "The body is not valid JSON.") from None
-    if not isinstance(content, dict):
-        raise Refusal(422, "The body must be a JSON object.")
-    return content
 
 
 def _spans(given: Any) -> list[Span]:

@@ -90,7 +90,7 @@ def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None 
 
     # Half of a surrogate pair, which a client may have sent, is no character of an answer.
     text = json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
+    more = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", **(headers or {})}
     return Response(text, status, more, media_type="application/json")
 
 

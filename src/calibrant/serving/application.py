@@ -21,6 +21,7 @@ from calibrant.serving.requests import Asked, Limits, Options, read_body, read_r
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
+    from starlette.middleware import Middleware
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -121,7 +122,25 @@ class _Service:
             guard("/", self.page, open_to_all=True),
             guard("/static/{name}", static, open_to_all=True),
         ]
-        return Starlette(routes=routes, exception_handlers=error_handlers)
+        return Starlette(
+            routes=routes, exception_handlers=error_handlers, middleware=self._for_other_sites()
+        )
+
+    def _for_other_sites(self) -> list[Middleware]:
+        """Let browsers show the answers to pages of the other sites that may ask."""
+        from starlette.middleware import Middleware
+        from starlette.middleware.cors import CORSMiddleware
+
+        if not self.origins:
+            return []
+        return [
+            Middleware(
+                CORSMiddleware,
+                allow_origins=list(self.origins),
+                allow_methods=["GET", "POST"],
+                allow_headers=["Authorization", "Content-Type"],
+            )
+        ]
 
     async def predict(self, request: Request) -> Response:
         """Answer POST /predict."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from calibrant.tasks.predictor import Predictor
 
-__all__ = ["Asked", "Limits", "Options", "option_names", "read_body", "read_request"]
+__all__ = ["Asked", "Limits", "Options", "option_names", "read_body", "read_object", "read_request"]
 
 _TOO_LARGE = 2**63  # Of a number; infinity and NaN are not below it either.
 _TOGETHER = 8  # The images of a request may have this many times the pixels of one.
@@ -86,7 +86,7 @@ class Asked:
 async def read_body(request: Request, limits: Limits) -> bytes:
     """Read the body within the limits of size and time."""
     length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limits.body:
+    if length.isdecimal() and int(length) > limits.body:
         raise _too_large(limits)
     from starlette.requests import ClientDisconnect
 
@@ -121,7 +121,7 @@ def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -
     if kind != "application/json":
         also = " or as an image (image/png, image/jpeg)" if images else ""
         raise Refusal(415, f"Send the request as application/json{also}, got '{kind[:80]}'.")
-    content = _json(body)
+    content = read_object(body)
     one, many = ("image", "images") if images else ("text", "texts")
     given, single = _given(content, one, many)
     _check_count(given, many, limits)
@@ -133,14 +133,27 @@ def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -
     return Asked(read(given, names, limits), options, single)
 
 
-def _json(body: bytes) -> dict[str, Any]:
+def read_object(body: bytes) -> dict[str, Any]:
+    """Return the object that a body is, in UTF-8; a field that it has twice is an error."""
     try:
-        content = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+        content = json.loads(
+            body.decode("utf-8"), parse_constant=_no_constant, object_pairs_hook=_fields
+        )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, ValueError) as error:
         raise Refusal(400, f"The body is not valid JSON: {shortened(str(error), 120)}.") from None
     if not isinstance(content, dict):
         raise Refusal(422, f"The body must be a JSON object, got {_kind_of(content)}.")
     return content
+
+
+def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields of an object, if no other reader could take another one of two."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field '{shortened(twice, 60)}' occurs twice")
+    return found
 
 
 def _no_constant(name: str) -> float:

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,21 @@ def read_token(host: str, file: Path | None) -> str | None:
 
 
 def run_application(
-    application: Any, host: str, port: int, what: str, *, seconds: float = 30.0
+    application: Any,
+    host: str,
+    port: int,
+    what: str,
+    *,
+    seconds: float = 30.0,
+    prepare: Callable[[], None] = lambda: None,
 ) -> None:
-    """Answer requests until a signal; running requests get ``seconds`` to finish."""
+    """Answer requests until a signal; running requests get ``seconds`` to finish.
+
+    ``prepare`` is called first, as soon as the port is ours; requests wait meanwhile.
+    """
     uvicorn = require("uvicorn", "serve", "A service")
     with listen(host, port) as listening:
+        prepare()
         _log_as_json()
         config = uvicorn.Config(
             application,

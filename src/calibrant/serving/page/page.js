@@ -149,6 +149,7 @@ function marked(text, items) {
     const mark = element("mark", item.text, isAccepted(item) ? shade(item.confidence) : "refused");
     mark.append(element("small", `${item.type} ${percent(item.confidence)}`));
     mark.tabIndex = 0;
+    mark.setAttribute("role", "group"); // The role of a mark itself can have no name.
     mark.title = described(item);
     mark.setAttribute("aria-label", described(item));
     parts.push(mark);

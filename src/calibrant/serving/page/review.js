@@ -10,7 +10,15 @@ let decided = []; // The documents that were decided on this page, the last one 
 let busy = false;
 
 async function json(path, options = {}) {
-  return (await ask(path, options, () => ($("token-field").hidden = false))).json();
+  return (await ask(path, options, askForToken)).json();
+}
+
+// Also in the middle of a review: the service may have started again with another token.
+function askForToken() {
+  $("start").hidden = false;
+  $("token-field").hidden = false;
+  $("token").value = "";
+  $("token").focus();
 }
 
 function progress(content) {
@@ -27,8 +35,10 @@ async function begin(event) {
     const about = await json("about");
     types = about.types;
     progress(about);
-    await next();
+    if (!current) await next(); // A document that is open keeps its changes.
     $("start").hidden = true;
+    if (current) say("");
+    sessionStorage.setItem("reviewer", $("reviewer").value);
   } catch (error) {
     say(error.message, true);
   }
@@ -87,8 +97,8 @@ function show() {
     const mark = element("mark", textOf(one), className);
     mark.append(element("small", one.type));
     mark.tabIndex = 0;
+    mark.setAttribute("role", "group"); // The role of a mark itself can have no name.
     mark.setAttribute("aria-label", described(one));
-    mark.setAttribute("aria-current", String(number === chosen));
     mark.addEventListener("click", () => choose(number));
     mark.addEventListener("focus", () => number !== chosen && choose(number));
     parts.push(mark);
@@ -96,6 +106,12 @@ function show() {
   });
   parts.push(document.createTextNode(current.text.slice(place).join("")));
   $("text").replaceChildren(...parts);
+  showChosen();
+}
+
+// Show which entity is chosen. The text stays as it is: the mouse may be selecting in it.
+function showChosen() {
+  document.querySelectorAll("mark").forEach((mark, number) => mark.setAttribute("aria-current", String(number === chosen)));
   const one = entities[chosen];
   tell(one ? described(one) : "No entity.", one ? textOf(one) : "");
   $("types").replaceChildren(
@@ -111,7 +127,7 @@ function show() {
 
 function choose(number) {
   chosen = Math.max(0, Math.min(entities.length - 1, number));
-  show();
+  showChosen();
   const mark = document.querySelector("mark[aria-current=true]");
   if (mark) {
     mark.focus({ preventScroll: true });
@@ -124,8 +140,9 @@ function change(made, place) {
   past.push(entities);
   entities = made;
   chosen = Math.max(0, Math.min(entities.length - 1, place));
+  current.saved = false;
+  show();
   if (inText) choose(chosen); // The old mark is gone: without this, screen readers leave the text.
-  else show();
 }
 
 function setType(type) {
@@ -172,13 +189,15 @@ function nodeAt(place, atEnd = false) {
   return [$("text"), $("text").childNodes.length];
 }
 
-// Return the selected characters without surrounding blanks, or null.
+// Return the selected characters without surrounding blanks, or null. A selection may begin or end outside of the text.
 function selection() {
   const found = window.getSelection();
-  if (!found.rangeCount || found.isCollapsed || !$("text").contains(found.anchorNode)) return null;
+  if (!found.rangeCount || found.isCollapsed) return null;
   const range = found.getRangeAt(0);
-  let start = position(range.startContainer, range.startOffset);
-  let end = position(range.endContainer, range.endOffset);
+  if (!range.intersectsNode($("text"))) return null;
+  const inside = (node) => $("text").contains(node);
+  let start = inside(range.startContainer) ? position(range.startContainer, range.startOffset) : 0;
+  let end = inside(range.endContainer) ? position(range.endContainer, range.endOffset) : current.text.length;
   while (start < end && /\s/.test(current.text[start])) start++;
   while (end > start && /\s/.test(current.text[end - 1])) end--;
   found.removeAllRanges();
@@ -222,13 +241,21 @@ function borders(border) {
   return words().map((word) => word[border]);
 }
 
-// Return the words of the text. A word is a run of letters and digits, or a single sign.
+// A word is a run of letters and digits, one letter of a script without spaces, an emoji, or a single sign.
+const UNSPACED =
+  "[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]";
+const PICTURE = "\\p{Extended_Pictographic}\\p{M}*\\p{Emoji_Modifier}?";
+const WORD = new RegExp(
+  `${UNSPACED}\\p{M}*|(?:(?!${UNSPACED})[\\p{L}\\p{N}\\p{M}])+|\\p{Regional_Indicator}{2}|${PICTURE}(?:\\u200d${PICTURE})*|[^\\s\\p{L}\\p{N}\\p{M}]`,
+  "gu",
+);
+
 function words() {
   const text = current.text.join("");
   const found = [];
   let unit = 0; // UTF-16 units, and below characters, before the word.
   let place = 0;
-  for (const word of text.matchAll(/[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}]/gu)) {
+  for (const word of text.matchAll(WORD)) {
     place += Array.from(text.slice(unit, word.index)).length;
     const end = place + Array.from(word[0]).length;
     found.push({ start: place, end });
@@ -241,6 +268,7 @@ function words() {
 function undo() {
   if (past.length) {
     entities = past.pop();
+    show();
     choose(chosen);
   }
 }
@@ -252,8 +280,13 @@ async function save() {
   const plain = entities.map(({ start, end, type }) => ({ start, end, type }));
   const content = { document: current.id, seen: current.seen, entities: plain, reviewer: $("reviewer").value };
   try {
-    await json("decisions", asJson(content));
-    decided.push(current.id);
+    if (!current.saved) {
+      await json("decisions", asJson(content));
+      decided.push(current.id);
+      current.seen += 1;
+      current.saved = true; // If the next document does not come, Enter asks for it again.
+      past = [];
+    }
     await next();
   } catch (error) {
     say(error.message, true);
@@ -301,6 +334,7 @@ const KEYS = {
 document.addEventListener("keydown", (event) => {
   const usable = current || (event.key === "b" && decided.length);
   if (!usable || busy || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target instanceof Element && event.target.closest("input")) return; // A name or a token is written.
   // On a button or on "Keys", Enter presses that.
   if (event.key === "Enter" && event.target instanceof Element && event.target.closest("button, summary, a")) return;
   const type = /^[1-9]$/.test(event.key) ? types[Number(event.key) - 1] : null;
@@ -310,6 +344,13 @@ document.addEventListener("keydown", (event) => {
     action();
   }
 });
+// Chromium selects nothing from the edge of an element that can have the focus: no mark can while the mouse is down.
+function focusable(can) {
+  document.querySelectorAll("mark").forEach((mark) => (can ? (mark.tabIndex = 0) : mark.removeAttribute("tabindex")));
+}
+
+$("text").addEventListener("mousedown", () => focusable(false), true);
+document.addEventListener("mouseup", () => focusable(true), true);
 $("start").addEventListener("submit", begin);
 $("reject").addEventListener("click", reject);
 $("earlier").addEventListener("click", () => move("start", -1));
@@ -320,3 +361,7 @@ $("undo").addEventListener("click", undo);
 $("back").addEventListener("click", back);
 $("skip").addEventListener("click", postpone);
 $("save").addEventListener("click", save);
+$("reviewer").value = sessionStorage.getItem("reviewer") || "";
+window.addEventListener("beforeunload", (event) => {
+  if (past.length) event.preventDefault(); // The browser asks before changes are lost.
+});
