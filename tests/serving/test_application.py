@@ -112,6 +112,10 @@ REFUSED = [
     (b"null", 422, "null"),
     (b"{}", 422, "'text' or a list 'texts'"),
     (b'{"text": "a", "texts": ["a"]}', 422, "Give either"),
+    (b'{"text": "a", "text": "b"}', 400, "the field 'text' occurs twice"),
+    (b'{"text": "a", "top_k": {"x": 1, "x": 2}}', 400, "the field 'x' occurs twice"),
+    ('{"text": "ü"}'.encode("latin-1"), 400, "not valid JSON"),
+    ('{"text": "ü"}'.encode("utf-16"), 400, "not valid JSON"),
     (b'{"texts": "a"}', 422, "must be a list"),
     (b'{"texts": []}', 422, "empty"),
     (b'{"texts": ["a", 3]}', 422, "text 1 must be a text"),
@@ -230,6 +234,27 @@ class TestAccess:
         client = TestClient(app(predictor, origins=["https://a.example"]))
         headers = {"Origin": "https://a.example", "Sec-Fetch-Site": "cross-site"}
         assert post(client, {"text": "a"}, headers=headers).status_code == 200
+
+    def test_the_browser_of_an_allowed_origin_gets_the_answer(self, predictor):
+        """A browser asks first whether it may send JSON and a token, and reads one header."""
+        site = "https://a.example"
+        client = TestClient(app(predictor, origins=[site], token="secret"))
+        asks = {
+            "Origin": site,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,content-type",
+        }
+        assert client.options("/predict", headers=asks).status_code == 200
+        headers = {"Origin": site, "Authorization": "Bearer secret"}
+        answer = post(client, {"text": "a"}, headers=headers)
+        assert answer.headers["access-control-allow-origin"] == site
+        other = client.options("/predict", headers={**asks, "Origin": "https://b.example"})
+        assert other.status_code == 400
+        assert "access-control-allow-origin" not in other.headers
+
+    def test_nobody_keeps_answers(self, client):
+        """They have texts of people."""
+        assert post(client, {"text": "a"}).headers["cache-control"] == "no-store"
 
     def test_hosts(self, predictor):
         client = TestClient(app(predictor, hosts=("localhost", "[::1]")))

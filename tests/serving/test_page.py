@@ -5,6 +5,9 @@ import io
 
 import numpy as np
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 from tests.browser import served
 
 from calibrant.metrics import Confidences
@@ -306,3 +309,20 @@ def test_words_stand_out_from_their_ground(browser, address, dark):
     )
     assert len(found) > 10
     assert [one for one in found if one[1] < 4.5] == []
+
+
+def test_a_page_of_an_allowed_site_gets_an_answer_and_no_other(browser, predictor):
+    """The browser itself keeps answers from other sites; it must not from the allowed ones."""
+    ask = (
+        "return fetch(arguments[0] + 'predict', {method: 'POST', body: '{\"text\": \"a\"}', "
+        "headers: {'Content-Type': 'application/json', Authorization: 'Bearer secret'}})"
+        ".then((answer) => answer.json()).then((found) => found.predictions[0].label, String)"
+    )
+    page = Starlette(routes=[Route("/", lambda _: HTMLResponse("<title>a page</title>"))])
+    with served(page) as site, served(page) as stranger:
+        origins = [site.rstrip("/")]
+        with served(app(predictor, token="secret", origins=origins)) as address:
+            browser.open(site)
+            assert browser.run(ask, address) == "short"
+            browser.open(stranger)
+            assert "Failed to fetch" in browser.run(ask, address)
