@@ -25,7 +25,7 @@ function progress(content) {
   $("bar").max = content.done + content.left;
   $("bar").value = content.done;
   $("progress").textContent =
-    `${content.done} documents done, ${content.left} left, with about ${content.errors_left.toFixed(1)} wrong entities`;
+    `${content.done} ${content.done === 1 ? "document" : "documents"} done, ${content.left} left, with about ${content.errors_left.toFixed(1)} wrong entities`;
 }
 
 async function begin(event) {
