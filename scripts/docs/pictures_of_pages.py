@@ -26,7 +26,8 @@ from calibrant.reviewing.documents import of_prediction  # noqa: E402
 from calibrant.serving import app  # noqa: E402
 from calibrant.tasks.language.synthetic import generate_splits  # noqa: E402
 
-TEXT = " ".join(" ".join(post.words) for post in generate_splits(1, 0, 0, 0, ood=4)["ood"])
+POSTS = generate_splits(2, train=0, dev=0, test=0, ood=6)["ood"]
+TEXT = " ".join(" ".join(post.words) for post in POSTS)
 LOOKS = {"": (900, 760, False), "-dark": (900, 760, True), "-phone": (390, 844, False)}
 
 
