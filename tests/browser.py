@@ -104,11 +104,12 @@ class Browser:
         return [entry["message"] for entry in self._send("/se/log", {"type": "browser"})]
 
     def requests(self):
-        """The addresses asked for since the last call."""
+        """The addresses asked for since the last call; the browser's own pages ask for others."""
         events = self._send("/se/log", {"type": "performance"})
         messages = [json.loads(event["message"])["message"] for event in events]
         sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
-        return [m["params"]["request"]["url"] for m in sent]
+        addresses = [m["params"]["request"]["url"] for m in sent]
+        return [address for address in addresses if not address.startswith("chrome://")]
 
     def middle(self, selector, number=0):
         """Scroll an element into view and say where its middle lies."""
