@@ -64,7 +64,7 @@ def test_a_wrapped_model_keeps_its_logits_and_survives_its_file(tmp_path: Path) 
     wrapped = WithSignals(net, centres.half().float()).eval()
     made = TorchScorer(wrapped).scored(pixel_values=pixels)
     assert not plain.signals
-    assert tuple(made.signals) == SIGNALS
+    assert tuple(made.signals) == SIGNALS[:4]
     np.testing.assert_array_equal(made.logits, plain.logits)
     write_signals(wrapped, tmp_path)
     again = TorchScorer(with_saved_signals(Net().eval(), tmp_path)).scored(pixel_values=pixels)
@@ -92,7 +92,9 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def test_texts_and_images_learn_from_copies_and_predict_with_signals(run: Path) -> None:
     valid = Predictions.read(next(run.glob("valid.*")))
     calibrator = load_calibrator(run / "calibrator.json")
-    assert set(SIGNALS) <= set(calibrator.signals_) & set(valid.signals)
+    expected = set(SIGNALS) if run.name == "image" else set(SIGNALS[:4])
+    assert set(valid.signals) & set(SIGNALS) == expected
+    assert expected <= set(calibrator.signals_)
     assert calibrator.fitted_on_["n"] == 3 * len(valid)
     predictor = load_run(run, device="cpu")
     given = ["Anna Lind lives in Paris .", "A text"]

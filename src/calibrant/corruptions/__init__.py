@@ -8,6 +8,7 @@ from __future__ import annotations
 from calibrant.corruptions.names import (
     IMAGE,
     IMAGE_COPIES,
+    RANDOM_DAMAGE,
     STRENGTHS,
     TEXT_COPIES,
     known_corruption,
@@ -18,6 +19,7 @@ from calibrant.corruptions.text import TEXT, corrupt_text, corrupt_words, kept_w
 __all__ = [
     "IMAGE",
     "IMAGE_COPIES",
+    "RANDOM_DAMAGE",
     "STRENGTHS",
     "TEXT",
     "TEXT_COPIES",

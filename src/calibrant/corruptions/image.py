@@ -14,6 +14,13 @@ from torch.nn import functional
 from calibrant.corruptions.counter_random import normal, poisson_quantile, uniform
 from calibrant.corruptions.jpeg import jpeg
 from calibrant.corruptions.names import IMAGE, check_strength
+from calibrant.corruptions.random_damage import (
+    FILTER_DRAWS,
+    TONE_POINTS,
+    random_filter,
+    random_tones,
+    random_waves,
+)
 from calibrant.errors import InputError, unknown_name
 
 __all__ = ["corrupt_bytes", "corrupt_images", "defocus_blur", "gaussian_blur", "motion_blur"]
@@ -156,6 +163,15 @@ _CHANGES: dict[str, _Change] = {
     "brightness": _brightness,
     "pixelate": _pixelate,
     "jpeg": _jpeg,
+    "random-filter": lambda images, amount, draw: random_filter(
+        images, amount, draw.uniform(images, "filter", each=FILTER_DRAWS)
+    ),
+    "random-waves": lambda images, deviation, draw: random_waves(
+        images, deviation, draw.normal(images), draw.uniform(images, "band", each=3)
+    ),
+    "random-tones": lambda images, amount, draw: random_tones(
+        images, amount, draw.uniform(images, "curve", each=TONE_POINTS * images.shape[1] + 1)
+    ),
 }
 
 

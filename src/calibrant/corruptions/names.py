@@ -15,6 +15,7 @@ from calibrant.errors import InputError, unknown_name
 __all__ = [
     "IMAGE",
     "IMAGE_COPIES",
+    "RANDOM_DAMAGE",
     "STRENGTHS",
     "TEXT_COPIES",
     "ImageCorruption",
@@ -32,6 +33,12 @@ TEXT_COPIES, IMAGE_COPIES = (
         ("typos", "ocr", "dropped-characters", "swapped-characters", "dropped-words"),
         ("gaussian-noise", "defocus-blur", "contrast", "pixelate", "jpeg"),
     )
+)
+
+
+# What the signal of damage is learned from: kinds that are drawn anew for each image.
+RANDOM_DAMAGE = tuple(
+    f"random-{kind}-{strength}" for kind in ("filter", "waves", "tones") for strength in _COPIED
 )
 
 
@@ -107,5 +114,16 @@ IMAGE = {
             "pixelate", "fewer pixels; share of each side", (0.95, 0.9, 0.85, 0.75, 0.65)
         ),
         ImageCorruption("jpeg", "lossy compression; quality", (80, 65, 58, 50, 40)),
+        ImageCorruption(
+            "random-filter", "an irregular blur, or sharper; amount", (0.1, 0.2, 0.4, 0.6, 0.9),
+            "calibrant",
+        ),
+        ImageCorruption(
+            "random-waves", "waves of a band of frequencies; deviation",
+            (0.03, 0.05, 0.08, 0.12, 0.2), "calibrant",
+        ),
+        ImageCorruption(
+            "random-tones", "bent tone curves; amount", (0.04, 0.08, 0.12, 0.18, 0.25), "calibrant"
+        ),
     )
 }  # fmt: skip

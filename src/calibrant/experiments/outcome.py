@@ -33,7 +33,7 @@ from calibrant.experiments.small_data import nothing_learned
 from calibrant.metrics.tags import is_bio
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks import task_of
-from calibrant.tasks.data import Data
+from calibrant.tasks.data import Damaged, Data
 from calibrant.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ class Job:
         if not copied or "train" not in self.data.splits:  # A wrapped model has no training data.
             return None
         rows = self.data.windows(str(next(model.parameters()).device))[0]
-        return WithSignals(model, known_features(model, rows, len(self.data.labels)))
+        centres = known_features(model, rows, len(self.data.labels))
+        damage = self.data.damage(model) if isinstance(self.data, Damaged) else None
+        return WithSignals(model, centres, damage)
 
 
 def labelled_rows(part: Any) -> int:

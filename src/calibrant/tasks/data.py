@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.damage_signal import DamageReader
     from calibrant.training.windows import Rows, Windows
 
-__all__ = ["Data", "Examples", "Pictured", "StackedData"]
+__all__ = ["Damaged", "Data", "Examples", "Pictured", "StackedData"]
 
 
 class Examples(Protocol):
@@ -71,6 +72,14 @@ class Data(Protocol):
 
     def outside(self, model: nn.Module) -> Predictions | None:
         """Predict what belongs to no class, such as out-of-scope queries; labels mean nothing."""
+
+
+@runtime_checkable
+class Damaged(Protocol):
+    """Data whose training part can be damaged, so that a signal of damage can be learned."""
+
+    def damage(self, model: nn.Module) -> DamageReader | None:
+        """Learn what damage looks like to a trained model; nothing where it cannot be seen."""
 
 
 @runtime_checkable

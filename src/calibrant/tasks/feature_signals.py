@@ -17,6 +17,7 @@ from calibrant.errors import InputError
 from calibrant.files.npz import opened_npz, read_array
 from calibrant.outputs import new_file
 from calibrant.predictions import IGNORED
+from calibrant.tasks.damage_signal import DamageReader, read_damage
 from calibrant.training.head import find_head
 from calibrant.training.head_hook import logits_of
 from calibrant.training.windows import Rows
@@ -41,14 +42,18 @@ class WithSignals(nn.Module):
 
     The energy is log Σ exp of the logits. With f the input of the head, the norm is ‖f‖, and the
     distance is 1 − cos of the angle to the nearest of ``centres`` (classes, m, width), which are
-    unit vectors; the own distance is that to the nearest centre of the predicted class.
+    unit vectors; the own distance is that to the nearest centre of the predicted class. ``damage``
+    reads one more signal from inner layers.
     """
 
     centres: Tensor
 
-    def __init__(self, model: nn.Module, centres: Tensor) -> None:
+    def __init__(
+        self, model: nn.Module, centres: Tensor, damage: DamageReader | None = None
+    ) -> None:
         super().__init__()
         self.model, self._features = model, None
+        self.damage = None if damage is None else damage.watch(model)
         self.register_buffer("centres", centres)
         self.to(next(model.parameters()).device)
         self.train(model.training)
@@ -64,7 +69,10 @@ class WithSignals(nn.Module):
         logits = logits_of(self.model(**inputs)).float()
         features = _pooled(self._features, logits, inputs.get("attention_mask"))
         self._features = None
-        return {"logits": logits, "signals": feature_signals(logits, features, self.centres)}
+        signals = feature_signals(logits, features, self.centres)
+        if self.damage is not None:
+            signals = torch.cat([signals, self.damage()[..., None]], -1)
+        return {"logits": logits, "signals": signals}
 
     def _keep(self, head: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: ARG002
         self._features = args[0]
@@ -153,7 +161,8 @@ def write_signals(model: WithSignals, folder: Path) -> None:
     """Write the file that :func:`with_saved_signals` reads."""
     centres = model.centres.cpu().numpy().astype(np.float16)
     with new_file(folder / FILE, overwrite=True) as unfinished, unfinished.open("wb") as file:
-        np.savez_compressed(file, centres=centres)
+        damage = {} if model.damage is None else model.damage.arrays()
+        np.savez_compressed(file, centres=centres, **damage)
 
 
 def with_saved_signals(model: Any, folder: Path) -> Any:
@@ -163,8 +172,9 @@ def with_saved_signals(model: Any, folder: Path) -> Any:
         return model
     with opened_npz(path) as archive:
         centres = read_array(archive, "centres")
+        damage = read_damage(archive, path)
     if centres.ndim != 3 or not np.isfinite(centres).all():
         raise InputError(
             f"{path} must have centres of features: finite numbers (classes, m, width)."
         )
-    return WithSignals(model, torch.as_tensor(centres.astype(np.float32))).eval()
+    return WithSignals(model, torch.as_tensor(centres.astype(np.float32)), damage).eval()

@@ -27,7 +27,8 @@ __all__ = [
 ]
 
 # What a model that was wrapped for it returns beside its logits, as the last axis of ``signals``.
-SIGNALS = ("energy", "norm", "distance", "own_distance")
+# Only networks of images have the last.
+SIGNALS = ("energy", "norm", "distance", "own_distance", "damage")
 
 # Word pieces of a forward pass. The caches of a processor hold few, and a GPU needs many.
 _HOST_PIECES, _DEVICE_PIECES = 1 << 8, 1 << 16
@@ -44,7 +45,7 @@ class Scored(NamedTuple):
     def of(cls, logits: np.ndarray, signals: np.ndarray | None) -> Scored:
         """Return logits, and the columns of signals where there are any."""
         columns = () if signals is None else np.moveaxis(signals, -1, 0)
-        return cls(logits, dict(zip(SIGNALS, columns, strict=bool(len(columns)))))
+        return cls(logits, dict(zip(SIGNALS, columns, strict=False)))
 
 
 def in_place(parts: Sequence[Scored], order: np.ndarray) -> Scored:

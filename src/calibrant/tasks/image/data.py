@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from calibrant.corruptions import IMAGE, known_corruption
+from calibrant.corruptions import IMAGE, RANDOM_DAMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.damage_signal import DamageReader, learned_damage
 from calibrant.tasks.feature_signals import with_saved_signals
 from calibrant.tasks.image.classifier import Shape, image_scores, load_classifier
 from calibrant.tasks.image.framing import frame_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageData", "LabelledImages", "Part", "prepare", "shifted_tests"]
 
 _SEED = 0  # For corruptions and the held-out part: the same in every run.
+_DAMAGED, _BATCH = 3000, 256  # Training images that show what damage looks like; of a pass.
 _TOGETHER = 512  # Images whose moments are computed at once.
 _COPY_SEED = 1  # Of the copies that calibrators learn from: not that of shifted tests.
 
@@ -151,6 +153,21 @@ class ImageData:
         """Yield the validation split with each corruption, one at a time: they may be large."""
         for name in names:
             yield name, _corrupt(name, self.splits["dev"], _COPY_SEED)
+
+    def damage(self, model: nn.Module) -> DamageReader | None:
+        """Learn from some training images, as they are and damaged at random."""
+        train = self.splits["train"]
+        rows = np.random.default_rng(0).permutation(len(train.images))[:_DAMAGED]
+        part = Part(train.images[np.sort(rows)], np.zeros(len(rows), np.int64))
+        device = next(model.parameters()).device
+
+        def batches(part: Part) -> Iterator[Tensor]:
+            images = self.on_device(part, device)
+            for numbers in torch.arange(len(images), device=device).split(_BATCH):
+                yield images.batch(numbers, images.longest)["pixel_values"]
+
+        damaged = (batches(_corrupt(name, part, _COPY_SEED)) for name in RANDOM_DAMAGE)
+        return learned_damage(model, batches(part), damaged)
 
     def on_device(self, part: Part, device: Any, augment: frozenset[str] = frozenset()) -> Images:
         """Put some images on a device, normalised as those of training."""

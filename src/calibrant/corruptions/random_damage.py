@@ -1,0 +1,80 @@
+"""Damage that is drawn for each image: filters, waves and tones that no single camera makes.
+
+A calibrator that learned from such copies has seen more ways to fail than the named kinds have. So
+it is less surprised by a kind that it has not seen.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["FILTER_DRAWS", "TONE_POINTS", "random_filter", "random_tones", "random_waves"]
+
+_REACH = 3  # Pixels of a filter on each side of its centre.
+FILTER_DRAWS = (2 * _REACH + 1) ** 2 + 1
+TONE_POINTS = 6  # Of a tone curve, from black to white.
+_SHARPENED = 0.3  # The share of images that a filter sharpens.
+
+
+def random_filter(images: Tensor, amount: float, draws: Tensor) -> Tensor:
+    """Blur with an irregular filter, wider for a greater amount, or sharpen with it.
+
+    A filter w has uniform draws to the third power, times exp(−d² / 2σ²) of the distance d in
+    pixels, σ = 0.5 + 2.5 · amount, and sums to one. Of ``draws`` (n, 50), the last decides: three
+    tenths of the images become x + 2 · amount · (x − w ∗ x).
+    """
+    places = torch.arange(-_REACH, _REACH + 1, device=images.device, dtype=torch.float32)
+    apart = places[:, None] ** 2 + places[None] ** 2
+    near = torch.exp(-apart / (2 * (0.5 + 2.5 * amount) ** 2)).flatten()
+    weights = draws[:, :-1] ** 3 * near
+    weights = weights / weights.sum(1, keepdim=True)
+    height, width = images.shape[-2:]
+    padded = functional.pad(images, (_REACH,) * 4, mode="replicate")
+    blurred = torch.zeros_like(images)
+    for number, weight in enumerate(weights.T):
+        row, column = divmod(number, 2 * _REACH + 1)
+        moved = padded[..., row : row + height, column : column + width]
+        blurred += weight[:, None, None, None] * moved
+    sharper = _each(draws[:, -1]) < _SHARPENED
+    return torch.where(sharper, images + 2 * amount * (images - blurred), blurred)
+
+
+def random_waves(images: Tensor, deviation: float, noise: Tensor, draws: Tensor) -> Tensor:
+    """Add waves of a band of frequencies, drawn with ``draws`` (n, 3), out of white ``noise``.
+
+    The band has a Gaussian profile around a frequency of 0 to 0.5 per pixel, 0.02 to 0.22 wide.
+    Half of the images get the same waves in all channels.
+    """
+    down, across = (torch.fft.fftfreq(size, device=images.device) for size in images.shape[-2:])
+    frequency = (down[:, None] ** 2 + across[None] ** 2).sqrt()
+    middle, width = 0.5 * draws[:, 0], 0.02 + 0.2 * draws[:, 1] ** 2
+    band = torch.exp(-((frequency - _each(middle)) ** 2) / (2 * _each(width) ** 2))
+    band[..., 0, 0] = 0  # Brightness stays.
+    noise = torch.where(_each(draws[:, 2]) < 0.5, noise[:, :1].expand_as(noise), noise)
+    waves = torch.fft.ifft2(torch.fft.fft2(noise) * band).real
+    spread = waves.square().mean((1, 2, 3), keepdim=True).sqrt()
+    return images + deviation * waves / spread.clamp(min=1e-6)
+
+
+def random_tones(images: Tensor, amount: float, draws: Tensor) -> Tensor:
+    """Map values by a bent curve, whose six points move by normal draws times ``amount``.
+
+    ``draws`` (n, channels · points + 1) are uniform; the last decides whether all channels of an
+    image share the curve of the first, as half of them do.
+    """
+    moves = torch.special.ndtri(draws[:, :-1].double()).float()
+    moves = moves.reshape(len(images), -1, TONE_POINTS)
+    shared = draws[:, -1].reshape(-1, 1, 1) < 0.5
+    moves = torch.where(shared, moves[:, :1].expand_as(moves), moves)
+    curve = torch.linspace(0, 1, TONE_POINTS, device=images.device) + amount * moves
+    place = images.flatten(2) * (TONE_POINTS - 1)
+    low = place.floor().clamp(max=TONE_POINTS - 2)
+    here, after = (curve.gather(2, low.long() + step) for step in (0, 1))
+    return (here + (after - here) * (place - low)).reshape(images.shape)
+
+
+def _each(values: Tensor) -> Tensor:
+    """Return one value per image in a shape that goes with images."""
+    return values.reshape(-1, 1, 1, 1)
