@@ -349,17 +349,16 @@ def copies(left_out: str, which: str) -> list[str]:
 
 SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "shift-aware": ("", {}),
-    "random copies": ("all", {}),
-    "random copies, strict": ("strict", {}),
     "damage": ("", {"damage": True}),
-    "random copies, damage": ("all", {"damage": True}),
-    "kind in the fit": ("seen", {}),
-    "kind in the fit, damage": ("seen", {"damage": True}),
     "shift-aware, batches": ("", {"batch": BATCH}),
-    "random copies, batches": ("all", {"batch": BATCH}),
-    "random copies, strict, batches": ("strict", {"batch": BATCH}),
     "damage, batches": ("", {"damage": True, "batch": BATCH}),
+    "random copies, damage": ("all", {"damage": True}),
     "random copies, damage, batches": ("all", {"damage": True, "batch": BATCH}),
+    "kind in the fit, damage": ("seen", {"damage": True}),
+    "random copies": ("all", {}),
+    "random copies, batches": ("all", {"batch": BATCH}),
+    "random copies, strict, damage": ("strict", {"damage": True}),
+    "kind in the fit": ("seen", {}),
 }
 
 

@@ -67,7 +67,7 @@ def test_an_image_is_corrupted_as_within_any_batch(photos, kind):
         part = corrupt_images(photos[start:stop], kind, 3, seed=5, first=start)
         torch.testing.assert_close(part, whole[start:stop], rtol=0, atol=1e-6)
     assert torch.equal(whole, corrupt_images(photos, kind, 3, seed=5))
-    drawn = kind.endswith("noise") or kind == "motion-blur"
+    drawn = kind.endswith("noise") or kind == "motion-blur" or kind.startswith("random")
     assert torch.equal(whole, corrupt_images(photos, kind, 3, seed=6)) is not drawn
 
 
@@ -88,7 +88,7 @@ def test_flat_images_of_any_size(kind, shape, value):
     new = corrupt_images(images, kind, 5)
     assert new.shape == shape
     assert bool(((new >= 0) & (new <= 1)).all())
-    if kind.endswith("blur") or kind in ("contrast", "pixelate"):
+    if kind.endswith("blur") or kind in ("contrast", "pixelate", "random-filter"):
         torch.testing.assert_close(new, images)
     if kind == "jpeg":
         torch.testing.assert_close(new, images, rtol=0, atol=1.51 / 255)
