@@ -29,12 +29,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant.corruptions import corrupt_text
+from calibrant.corruptions import RANDOM_DAMAGE, corrupt_text
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.predictions import IGNORED
 from calibrant.tasks import task_of
+from calibrant.tasks.damage_signal import DamageReader
+from calibrant.tasks.data import Damaged
 from calibrant.tasks.feature_signals import feature_signals, known_features
 from calibrant.tasks.scoring import SIGNALS
 from calibrant.training.head import find_head
@@ -48,16 +50,20 @@ Columns = dict[str, np.ndarray]
 
 
 class WithFeatures(nn.Module):
-    """A head that returns its logits, its input and what ``inner`` has kept, side by side."""
+    """A head that returns its logits, its input and what ``inner`` has kept, side by side.
 
-    def __init__(self, head: nn.Module, inner: Inner | None) -> None:
+    The signal of damage is the last column, where there is one.
+    """
+
+    def __init__(self, head: nn.Module, inner: Inner | None, damage: DamageReader | None) -> None:
         super().__init__()
-        self.head, self.inner = head, inner
+        self.head, self.inner, self.damage = head, inner, damage
 
     def forward(self, features: Tensor) -> Tensor:
         """Return (…, classes + width + widths of the inner layers)."""
         kept = [] if self.inner is None else [v.float() for v in self.inner.taken()]
-        return torch.cat([self.head(features).float(), features.float(), *kept], -1)
+        damage = [] if self.damage is None else [self.damage()[:, None]]
+        return torch.cat([self.head(features).float(), features.float(), *kept, *damage], -1)
 
 
 class Inner:
@@ -116,8 +122,11 @@ class Collector:
         self.centres = known_features(model, self.data.windows(device)[0], self.classes)
         name, head = find_head(model)
         parent, _, last = name.rpartition(".")
+        self.damaged = self.data.damage(model) if isinstance(self.data, Damaged) else None
+        if self.damaged is not None:
+            self.damaged.to(device).watch(model)
         self.inner = Inner(model) if recipe.task != "ner" else None
-        setattr(model.get_submodule(parent), last, WithFeatures(head, self.inner))
+        setattr(model.get_submodule(parent), last, WithFeatures(head, self.inner, self.damaged))
         self.model = model.eval()
         _, features, more = self.outputs(self.data.splits["train"])
         chosen = np.random.default_rng(0).permutation(len(features))[:TRAINING]
@@ -140,7 +149,8 @@ class Collector:
 
     def damage(self, split: str) -> list[tuple[str, int]]:
         """Return the kinds and strengths of the corruptions of a split."""
-        kinds = [kind for kind in self.task.corruptions if kind not in self.skipped]
+        random = {name.rpartition("-")[0] for name in RANDOM_DAMAGE}
+        kinds = [kind for kind in self.task.corruptions if kind not in {*self.skipped, *random}]
         return [(kind, s) for kind in kinds for s in STRENGTHS] if split in self.copied else []
 
     def columns(self, part: Any) -> Columns:
@@ -150,7 +160,10 @@ class Collector:
         rows = (torch.as_tensor(values, device=self.device) for values in (logits, features))
         signals = feature_signals(*rows, self.centres).cpu().numpy()
         return {
-            **{f"run_{n}": signals[:, i].astype(np.float16) for i, n in enumerate(SIGNALS)},
+            **{
+                f"run_{n}": column.astype(np.float16)
+                for n, column in zip(SIGNALS, signals.T, strict=False)
+            },
             "logits": (np.round(logits * 64) / 64).astype(np.float16),  # Smaller files.
             "norm": np.linalg.norm(features, axis=1).astype(np.float16),
             "distance": self._distances(_unit(features), self.known).astype(np.float16),
@@ -181,6 +194,8 @@ class Collector:
         """Return the logits, the features and the inner layers of rows of outputs."""
         widths = [] if self.inner is None else self.inner.widths
         logits, rest = all_[:, : self.classes], all_[:, self.classes :]
+        if self.damaged is not None:
+            rest = rest[:, :-1]
         width = rest.shape[1] - sum(widths)
         layers = np.split(rest[:, width:], np.cumsum(widths)[:-1], axis=1) if widths else []
         return logits, rest[:, :width], layers
@@ -290,7 +305,8 @@ class Pictures(Collector):
 
     def outputs(self, part: Any) -> tuple[np.ndarray, np.ndarray, Columns]:
         """Return one row per image."""
-        logits, features, layers = self._split(self._scores(part))
+        scores = self._scores(part)
+        logits, features, layers = self._split(scores)
         mirrored = part._replace(images=np.ascontiguousarray(part.images[:, :, ::-1]))
         again = self._scores(mirrored)[:, : self.classes]
         rows, predicted = np.arange(len(logits)), logits.argmax(1)
@@ -300,11 +316,15 @@ class Pictures(Collector):
             features,
             {
                 LAYERS: layers,
+                **self._damage(scores),
                 "labels": part.classes.astype(np.int16),
                 "flip": falls.astype(np.float16),
                 **_of_pixels(part.images),
             },
         )
+
+    def _damage(self, scores: np.ndarray) -> Columns:
+        return {} if self.damaged is None else {"run_damage": scores[:, -1].astype(np.float16)}
 
     def _scores(self, part: Any) -> np.ndarray:
         from calibrant.tasks.image.classifier import image_scores

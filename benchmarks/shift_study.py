@@ -44,6 +44,7 @@ FURTHER = {
     "distance": ("distance",),
     "inner": ("inner_1", "inner_2", "inner_3"),
     "run": ("run_energy", "run_norm", "run_distance", "run_own_distance"),
+    "damage": ("run_energy", "run_norm", "run_distance", "run_own_distance", "run_damage"),
 }
 DEFAULTS = ("temperature", "spline", "isotonic-top-label", "structured-vector")
 
@@ -193,8 +194,8 @@ def study(
 
 
 def _signals(task: str, further: str) -> tuple[str, ...]:
-    """Return the columns of a setting; those of a run replace the norm and the distance."""
-    kept = (name for name in GIVEN[task] if further != "run" or name == "pieces")
+    """Return the columns of a setting; those of a run replace norm and distance."""
+    kept = (name for name in GIVEN[task] if further not in ("run", "damage") or name == "pieces")
     return (*kept, *FURTHER[further])
 
 
