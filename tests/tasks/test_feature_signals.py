@@ -107,6 +107,22 @@ def test_texts_and_images_learn_from_copies_and_predict_with_signals(run: Path) 
     assert len(predictor.evidence.confidence) == len(valid)
 
 
+def test_an_export_computes_the_same_signals(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    from calibrant.export.writing import export_run
+
+    export_run(run, tmp_path / "export")
+    given = ["Anna Lind lives in Paris .", "A text"]
+    if run.name == "image":
+        given = [example["pixel_values"] for example in open_task("image", "digits").load("test")]
+    here, there = (
+        next(iter(load_run(folder, device="cpu").raw_predictions(given[:9])))
+        for folder in (run, tmp_path / "export")
+    )
+    for name, column in here.signals.items():
+        np.testing.assert_allclose(there.signals[name], column, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
 def test_how_many_rows_a_part_has() -> None:
     for name in ("ner", "text", "image"):
         data = open_task(name, tiny=True)

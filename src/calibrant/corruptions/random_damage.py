@@ -53,7 +53,7 @@ def random_waves(images: Tensor, deviation: float, noise: Tensor, draws: Tensor)
     band = torch.exp(-((frequency - _each(middle)) ** 2) / (2 * _each(width) ** 2))
     band[..., 0, 0] = 0  # Brightness stays.
     noise = torch.where(_each(draws[:, 2]) < 0.5, noise[:, :1].expand_as(noise), noise)
-    waves = torch.fft.ifft2(torch.fft.fft2(noise) * band).real
+    waves: Tensor = torch.fft.ifft2(torch.fft.fft2(noise) * band).real
     spread = waves.square().mean((1, 2, 3), keepdim=True).sqrt()
     return images + deviation * waves / spread.clamp(min=1e-6)
 

@@ -27,6 +27,7 @@ _HIDDEN, _EPOCHS, _BATCH = 48, 6, 256
 _RATE, _DECAY = 3e-3, 1e-2
 _CLEAN = 2.0  # How often clean images count, relative to one set of damaged ones.
 _LEAST = 0.05  # Of the mean deviation: a channel that hardly varies decides nothing.
+_STAGES = ("layer1", "layer2", "layer3")  # Of residual networks.
 _ARRAYS = ("mean", "spread", "first", "first_bias", "second", "second_bias")
 
 
@@ -90,10 +91,10 @@ class DamageReader(nn.Module):
         if values.ndim == 2:  # Features, at no place of the image.
             self._kept[number] = values
             return
-        places = values.flatten(2) if values.ndim == 4 else values.mT
-        mean = places.mean(-1)
-        spread = (places - mean[..., None]).square().mean(-1).sqrt()
-        self._kept[number] = torch.cat([mean, spread], -1)
+        places = (2, 3) if values.ndim == 4 else (1,)
+        mean = values.mean(places, keepdim=True)
+        spread = (values - mean).square().mean(places).sqrt()
+        self._kept[number] = torch.cat([mean.flatten(1), spread], -1)
 
 
 def _squashed(moments: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
@@ -109,9 +110,9 @@ def inner_layers(model: nn.Module) -> tuple[str, ...]:
     """
     modules = dict(model.named_modules())
     for name in modules:
-        stages = [f"{name}.{part}".lstrip(".") for part in ("bn1", "layer1", "layer2", "layer3")]
-        if all(stage in modules for stage in stages):
-            return tuple(stages)
+        inside = [f"{name}.{part}".lstrip(".") for part in ("bn1", "stem", *_STAGES)]
+        if all(stage in modules for stage in inside[2:]):
+            return tuple(stage for stage in inside if stage in modules)
     rows = {n: m for n, m in modules.items() if isinstance(m, (nn.ModuleList, nn.Sequential))}
     if not rows:
         return ()
