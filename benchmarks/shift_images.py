@@ -307,8 +307,9 @@ class Parts:
         if batch:
             groups["batch"] = np.concatenate(batches)
         table = np.concatenate(signals).T
-        known = (*SIGNALS, "damage") if damage else SIGNALS
-        given = dict(zip(known, table, strict=False))
+        given = dict(zip(SIGNALS, table, strict=True))
+        if not damage:
+            del given["damage"]
         return Predictions.from_logits(
             np.concatenate(scores), np.concatenate(labels), groups=groups, signals=given
         )
@@ -362,16 +363,20 @@ SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def study(parts: Parts) -> Iterator[dict[str, Any]]:
+def study(parts: Parts, settings: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each setting and test part."""
     tests = [CLEAN, *(f"{kind}-{s}" for kind in KINDS for s in STRENGTHS)]
-    fitted: Any = Temperature().fit(parts.get("valid", [CLEAN]))
-    for name in tests:
-        yield measured("temperature", name, fitted.transform(parts.get("test", [name])))
-    for name in tests:
-        fitted = ShiftAware(rows=ROWS).fit(parts.get("valid", [name]))
-        yield measured("oracle", name, fitted.transform(parts.get("test", [name])))
+    if "temperature" in settings:
+        fitted: Any = Temperature().fit(parts.get("valid", [CLEAN]))
+        for name in tests:
+            yield measured("temperature", name, fitted.transform(parts.get("test", [name])))
+    if "oracle" in settings:
+        for name in tests:
+            fitted = ShiftAware(rows=ROWS).fit(parts.get("valid", [name]))
+            yield measured("oracle", name, fitted.transform(parts.get("test", [name])))
     for setting, (which, options) in SETTINGS.items():
+        if setting not in settings:
+            continue
         for kind in ("", *KINDS):
             valid = parts.get("valid", copies(kind, which), **options)
             start = time.perf_counter()
@@ -440,7 +445,9 @@ def main() -> None:
     for name in ("study", "table"):
         step = steps.add_parser(name)
         step.add_argument("files", nargs="+", type=Path)
+    every = ("temperature", "oracle", *SETTINGS)
     steps.choices["study"].add_argument("-o", "--output", type=Path, required=True)
+    steps.choices["study"].add_argument("--settings", nargs="+", choices=every, default=every)
     options = parser.parse_args()
     if options.step == "collect":
         collect(options)
@@ -449,7 +456,7 @@ def main() -> None:
             parts = Parts(path)
             about = {**parts.about, "fitted": circumstances()}
             with options.output.open("a") as output:
-                for found in study(parts):
+                for found in study(parts, options.settings):
                     rounded = {k: round(v, 6) if isinstance(v, float) else v
                                for k, v in found.items()}  # fmt: skip
                     output.write(json.dumps({**about, **rounded}, separators=(",", ":")) + "\n")
