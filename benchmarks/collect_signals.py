@@ -6,12 +6,13 @@ Writes one array per part and column, named ``PART/NAME/COLUMN``. PART is ``vali
 NAME is ``clean``, a corruption such as ``typos-5`` or another corpus. Columns: ``logits``,
 ``labels``, ``norm`` of the head's input and its ``distance`` to the nearest ``TRAINING`` inputs
 (mean Euclidean distance to ten, of unit vectors), and, as ``run_NAME``, the signals that a run
-computes; words also have ``sentence`` and ``pieces``, texts ``pieces``. Texts and images have
-``inner_I``: how far the mean activations after a quarter, a half and three quarters of the encoder
-are from those of training (mean squared standard score), and ``near_I``: the mean distance of these
-scores to the ten nearest of training. Images also have ``flip``, by how much the log-probability of
-the predicted class falls if the image is mirrored, and ``pixel_NAME``: mean, spread and fine
-detail. ``about`` is JSON: recipe, versions, hardware. ``shift_study.py`` reads the file.
+computes (of images also ``run_damage``); words also have ``sentence`` and ``pieces``, texts
+``pieces``. Texts and images have ``inner_I``: how far the mean activations after a quarter, a half
+and three quarters of the encoder are from those of training (mean squared standard score), and
+``near_I``: the mean distance of these scores to the ten nearest of training. Images also have
+``flip``, by how much the log-probability of the predicted class falls if the image is mirrored, and
+``pixel_NAME``: mean, spread and fine detail. ``about`` is JSON: recipe, versions, hardware.
+``shift_study.py`` reads the file.
 """
 
 from __future__ import annotations

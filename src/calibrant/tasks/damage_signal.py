@@ -116,8 +116,8 @@ def inner_layers(model: nn.Module) -> tuple[str, ...]:
     rows = {n: m for n, m in modules.items() if isinstance(m, (nn.ModuleList, nn.Sequential))}
     if not rows:
         return ()
-    longest = max(rows, key=lambda name: len(rows[name]))  # type: ignore[arg-type]
-    count = len(rows[longest])  # type: ignore[arg-type]
+    longest = max(rows, key=lambda name: len(rows[name]))
+    count = len(rows[longest])
     places = sorted({0, *(max(0, count * i // 4 - 1) for i in (1, 2, 3))})
     return tuple(f"{longest}.{place}".lstrip(".") for place in places)
 
@@ -201,7 +201,8 @@ def _learned(inputs: Tensor, changed: Tensor, weights: Tensor) -> dict[str, Tens
 
 def _orders(count: int) -> Iterator[Tensor]:
     for _ in range(_EPOCHS):
-        yield from torch.randperm(count).split(_BATCH)
+        order = torch.randperm(count)
+        yield from (order[start : start + _BATCH] for start in range(0, count, _BATCH))
 
 
 def read_damage(archive: zipfile.ZipFile, path: Any) -> DamageReader | None:

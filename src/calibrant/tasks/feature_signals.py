@@ -161,7 +161,7 @@ def write_signals(model: WithSignals, folder: Path) -> None:
     """Write the file that :func:`with_saved_signals` reads."""
     centres = model.centres.cpu().numpy().astype(np.float16)
     with new_file(folder / FILE, overwrite=True) as unfinished, unfinished.open("wb") as file:
-        damage = {} if model.damage is None else model.damage.arrays()
+        damage: dict[str, Any] = {} if model.damage is None else model.damage.arrays()
         np.savez_compressed(file, centres=centres, **damage)
 
 

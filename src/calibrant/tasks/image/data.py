@@ -163,7 +163,8 @@ class ImageData:
 
         def batches(part: Part) -> Iterator[Tensor]:
             images = self.on_device(part, device)
-            for numbers in torch.arange(len(images), device=device).split(_BATCH):
+            for start in range(0, len(images), _BATCH):
+                numbers = torch.arange(start, min(start + _BATCH, len(images)), device=device)
                 yield images.batch(numbers, images.longest)["pixel_values"]
 
         damaged = (batches(_corrupt(name, part, _COPY_SEED)) for name in RANDOM_DAMAGE)
