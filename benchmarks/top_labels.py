@@ -1,23 +1,28 @@
 """Time an audit of top labels against one read of its columns.
 
-``python benchmarks/top_labels.py [ROWS]`` writes two parquet files: true and predicted labels as
-text with confidences (the form of an API or a log), and predicted labels as numbers with
-confidences and correctness. For each it times pyarrow's read of the columns into an Arrow table,
-calibrant's stream of them, and the audit without and with intervals, after one run that compiles.
-Multiples are of the read in the same table; both sides may use all processors.
+``python benchmarks/top_labels.py [ROWS] [--json PATH]`` writes two parquet files: true and
+predicted labels as text with confidences (the form of an API or a log), and predicted labels as
+numbers with confidences and correctness. For each it times three reads: pyarrow's into an Arrow
+table, which for numbers is little more than a copy; pandas' into a data frame; and pyarrow's into
+NumPy with the checks that no audit can do without (checksums of pages, nothing missing, confidences
+in 0..1, which predictions are right). Then calibrant's stream of the columns, and the audit without
+and with intervals, after one run that compiles. Both sides may use all processors.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from machine import circumstances, write_results
 
 from calibrant import audit
 from calibrant.files import stream
@@ -56,24 +61,53 @@ def seconds(work: Callable[[], object]) -> tuple[float, float]:
     return min(t[0] for t in times), min(t[1] for t in times)
 
 
+def checked_read(path: Path) -> np.ndarray:
+    """Return which predictions are right, after the checks of a careful reader."""
+    table = pq.read_table(path, page_checksum_verification=True)
+    if any(column.null_count for column in table.columns):
+        raise ValueError("a value is missing")
+    confidence = table["confidence"].to_numpy()
+    if not (confidence.min() >= 0 and confidence.max() <= 1):
+        raise ValueError("a confidence is outside of 0..1")
+    if "correct" in table.column_names:
+        return np.asarray(table["correct"].to_numpy())
+    return np.asarray(pc.equal(table["true_label"], table["pred_label"]).to_numpy())
+
+
+def measured(path: Path) -> dict[str, tuple[float, float]]:
+    """Return the seconds of each way to read or audit a file."""
+    audit(stream(path), bootstrap=0)
+    work: dict[str, Callable[[], object]] = {
+        "pyarrow, an Arrow table": lambda: pq.read_table(path),
+        "pandas, a data frame": lambda: pd.read_parquet(path),
+        "pyarrow, checked, in NumPy": lambda: checked_read(path),
+        "calibrant streams them": lambda: [len(part) for part in stream(path)],
+        "audit without intervals": lambda: audit(stream(path), bootstrap=0),
+        "audit with intervals": lambda: audit(stream(path)),
+    }
+    return {what: seconds(task) for what, task in work.items()}
+
+
 def main() -> None:
-    """Print the times, and each as a multiple of one read."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+    """Print the times, and the audit as a multiple of each read."""
+    parser = argparse.ArgumentParser(description="an audit of top labels against one read")
+    parser.add_argument("rows", nargs="?", type=int, default=10_000_000)
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args()
+    results: dict[str, object] = {"rows": args.rows, "repeats": REPEATS}
     with tempfile.TemporaryDirectory() as folder:
-        for name, path in written(Path(folder), rows).items():
-            audit(stream(path), bootstrap=0)
+        for name, path in written(Path(folder), args.rows).items():
             print(f"labels as {name}")
-            read = None
-            for what, work in {
-                "pyarrow reads the columns": lambda path=path: pq.read_table(path),
-                "calibrant streams them": lambda path=path: [len(part) for part in stream(path)],
-                "audit without intervals": lambda path=path: audit(stream(path), bootstrap=0),
-                "audit with intervals": lambda path=path: audit(stream(path)),
-            }.items():
-                took = seconds(work)
-                read = read or took
-                times = (f"{took[k]:6.2f} s ({took[k] / read[k]:4.1f} times)" for k in (0, 1))
-                print(f"  {what:27} {next(times)} passed, {next(times)} of processors")
+            found = measured(path)
+            whole = found["audit without intervals"]
+            for what, (passed, used) in found.items():
+                multiples = f"audit: {whole[0] / passed:4.1f} times, {whole[1] / used:4.1f} of them"
+                print(f"  {what:27} {passed:6.2f} s, {used:6.2f} s of processors; {multiples}")
+            results[name] = {
+                what: {"passed": t[0], "processors": t[1]} for what, t in found.items()
+            }
+    packages = ("calibrant", "numpy", "numba", "pandas", "pyarrow")
+    write_results({**results, **circumstances(packages)}, args.json)
 
 
 if __name__ == "__main__":
