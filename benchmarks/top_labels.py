@@ -22,10 +22,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from machine import circumstances, write_results
 
 from calibrant import audit
 from calibrant.files import stream
+from machine import circumstances, write_results
 
 REPEATS = 3
 LABELS = np.array([f"label number {k}" for k in range(20)], object)
