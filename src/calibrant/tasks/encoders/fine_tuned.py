@@ -122,8 +122,8 @@ def check_classifier(model: Any, unit: str, name: str) -> None:
     if kind == "multi_label_classification" and outputs > 1:
         raise InputError(
             f"'{name}' does not choose one of several classes: its problem_type is {kind}, and it "
-            f"has {outputs} outputs; 'calibrant audit' takes a table of its probabilities with "
-            "--kind multi-label."
+            f"has {outputs} outputs. Write the sigmoids of its outputs and the labels to a table: "
+            "'calibrant audit', 'compare' and 'fit' take it with --kind multi-label."
         )
 
 
