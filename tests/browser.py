@@ -108,8 +108,8 @@ class Browser:
         events = self._send("/se/log", {"type": "performance"})
         messages = [json.loads(event["message"])["message"] for event in events]
         sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
-        addresses = [m["params"]["request"]["url"] for m in sent]
-        return [address for address in addresses if not address.startswith("chrome://")]
+        own = [m["params"] for m in sent if not m["params"]["documentURL"].startswith("chrome://")]
+        return [one["request"]["url"] for one in own]
 
     def middle(self, selector, number=0):
         """Scroll an element into view and say where its middle lies."""
