@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from json import dumps, loads
 from pathlib import Path
 
@@ -89,10 +89,13 @@ class Watched:
         self.cpu_seconds = _processor_time() - self._before
 
     def _watch(self):
-        while not self._end.wait(2):
-            for process in _of_ray():
-                if process.info["cmdline"][0].startswith("ray::run_part"):
-                    own = process.info["memory_info"]  # Without the store of all workers.
+        import psutil
+
+        workers = [p for p in _of_ray() if p.info["cmdline"][0].startswith("ray::")]
+        while not self._end.wait(0.2):  # Workers wait for tasks when this begins.
+            for worker in workers:
+                with suppress(psutil.Error):
+                    own = worker.memory_info()  # Without the store of all workers.
                     self.peak = max(self.peak, (own.rss - own.shared) / 2**20)
 
 
