@@ -17,6 +17,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "calibrant"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_sidebars = {"gallery": []}  # A section of one page.
 html_show_copyright = html_show_sourcelink = html_copy_source = False
 html_theme_options = {
     "navbar_align": "left",
