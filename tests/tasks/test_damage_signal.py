@@ -96,6 +96,22 @@ def test_a_model_without_rows_of_layers_has_no_signal() -> None:
     assert learned_damage(torch.nn.Linear(2, 2), [torch.zeros(1, 2)], []) is None
 
 
+def test_a_compiled_model_has_no_signal() -> None:
+    net = build_classifier("lenet", Shape(1, 8), 2).eval()
+    net.encoder.compile()  # Its graphs may be older than a hook, and leave it out.
+    assert learned_damage(net, [torch.zeros(1, 1, 8, 8)], []) is None
+
+
+def test_one_training_image_is_enough() -> None:
+    net = build_classifier("lenet", Shape(1, 8), 2).eval()
+    reader = learned_damage(net, [torch.zeros(1, 1, 8, 8)], [[torch.ones(1, 1, 8, 8)]])
+    assert reader is not None
+    reader.watch(net)
+    with torch.no_grad():
+        net(torch.rand(3, 1, 8, 8))
+        assert bool(reader().isfinite().all())
+
+
 def test_what_is_learned_tells_damage_that_changes_predictions_and_survives_its_file(
     tmp_path: Path,
 ) -> None:

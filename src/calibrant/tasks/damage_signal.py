@@ -61,7 +61,7 @@ class DamageReader(nn.Module):
     def moments(self) -> Tensor | None:
         """Return the moments (images, values) of the last pass, and forget them.
 
-        There are none if the layers did not run by themselves, as in a compiled encoder.
+        There are none if a layer did not run.
         """
         kept, self._kept = self._kept, {}
         if len(kept) < len(self.layers):
@@ -131,7 +131,7 @@ def learned_damage(
     Return nothing if the model has no inner layers that can be read.
     """
     reader = DamageReader(inner_layers(model))
-    if not reader.layers:
+    if not reader.layers or any(map(_is_compiled, model.modules())):
         return None
     reader.watch(model)
     try:
@@ -143,6 +143,11 @@ def learned_damage(
     finally:
         reader.release()
     return DamageReader(reader.layers, found)
+
+
+def _is_compiled(module: nn.Module) -> bool:
+    """Return whether graphs of the module may be older than a hook, and then leave it out."""
+    return getattr(module, "_compiled_call_impl", None) is not None
 
 
 def _passed(
@@ -164,7 +169,7 @@ def learned_from(
 ) -> dict[str, Tensor]:
     """Return a reader's arrays, from predicted classes and moments of the same images."""
     predicted, moments = clean
-    mean, spread = moments.mean(0), moments.std(0)
+    mean, spread = moments.mean(0), moments.std(0, correction=0)
     spread = spread.clamp(min=_LEAST * float(spread.mean()) + 1e-6)
     inputs, changed = [_squashed(moments, mean, spread)], [torch.zeros(len(moments))]
     weights = [torch.full((len(moments),), _CLEAN)]
