@@ -96,6 +96,7 @@ def test_a_model_without_rows_of_layers_has_no_signal() -> None:
     assert learned_damage(torch.nn.Linear(2, 2), [torch.zeros(1, 2)], []) is None
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch's own compiler.
 def test_a_compiled_model_has_no_signal() -> None:
     net = build_classifier("lenet", Shape(1, 8), 2).eval()
     net.encoder.compile()  # Its graphs may be older than a hook, and leave it out.
