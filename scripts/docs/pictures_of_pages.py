@@ -2,7 +2,7 @@
 
     python scripts/docs/pictures_of_pages.py RUN [-o FOLDER]
 
-    calibrant train --data synthetic --model tiny --copies none -o RUN
+    calibrant train --data conll2003 --model minilm -o RUN
 
 With ``--all``, the pages are also drawn in the dark and on a phone, to be looked at; docs/images
 has only the two that the documentation shows.
@@ -24,10 +24,12 @@ from calibrant.reviewing import Decisions  # noqa: E402
 from calibrant.reviewing.application import review_app  # noqa: E402
 from calibrant.reviewing.documents import of_prediction  # noqa: E402
 from calibrant.serving import app  # noqa: E402
-from calibrant.tasks.language.synthetic import generate_splits  # noqa: E402
 
-POSTS = generate_splits(2, train=0, dev=0, test=0, ood=6)["ood"]
-TEXT = " ".join(" ".join(post.words) for post in POSTS)
+TEXTS = (
+    "Peter Blackburn met EU officials in Brussels on Monday .",
+    "Leicester beat Somerset by an innings after a match at Grace Road with Phil Simmons .",
+    "Nantucket Industries of New York will sell its plant to the German company Bayer .",
+)
 LOOKS = {"": (900, 760, False), "-dark": (900, 760, True), "-phone": (390, 844, False)}
 
 
@@ -37,7 +39,7 @@ def picture_of_service(browser, predictor, size):
     with served(app(predictor)) as address:
         browser.open(address, width, height, dark)
         browser.wait("!document.getElementById('ask').hidden")
-        browser.run("document.getElementById('text').value = arguments[0]", TEXT)
+        browser.run("document.getElementById('text').value = arguments[0]", " ".join(TEXTS))
         browser.run(
             "const s = document.getElementById('slider'); s.value = arguments[0];"
             "s.dispatchEvent(new Event('input')); document.getElementById('predict').click()",
@@ -50,10 +52,9 @@ def picture_of_service(browser, predictor, size):
 def picture_of_review(browser, predictor, size):
     """Draw the second document, so that the button to go back to the first one is there."""
     width, height, dark = size
-    parts = [f"{part}." for part in TEXT.rstrip(".").split(". ")]
-    texts = [*parts[1:], TEXT]
     documents = [
-        of_prediction(str(n), found) for n, found in enumerate(predictor.predict(texts), start=1)
+        of_prediction(str(n), found)
+        for n, found in enumerate(predictor.predict(list(TEXTS)), start=1)
     ]
     types = TagSet.of(predictor.labels).types
     with tempfile.TemporaryDirectory() as folder:

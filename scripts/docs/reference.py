@@ -61,6 +61,7 @@ SHOWN_ELSEWHERE = {
     "WrappedModel": ("needs a fine-tuned model", "sources", "= wrap("),
     "wrap": ("needs a fine-tuned model", "sources", "wrap("),
     "export_run": ("needs a trained run", "deploy", "calibrant export"),
+    "run_by_onnxruntime": ("needs a trained run", "serving", "run_by_onnxruntime"),
     "fold_temperature": ("needs a trained run", "deploy", "--fold-temperature"),
     "app": ("needs a trained run", "serving", "app("),
     "apply": ("needs a table of Ray or Spark", "clusters", "apply("),
