@@ -51,6 +51,7 @@ DATA = {
     "NOISES": "All kinds of noise for ``HeadNoise``.",
     "Paths": "What names files: one path, or several.",
     "REPLICATES": "Bootstrap replicates behind the choice of a calibrator without intervals.",
+    "RANDOM_DAMAGE": "The random corruptions that a signal of damage learns from.",
     "STRENGTHS": "The strengths of corruptions.",
     "TEXT": "All corruptions of texts.",
     "TEXT_COPIES": "The corruptions of the copies of texts that a calibrator learns from.",
