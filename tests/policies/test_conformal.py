@@ -132,7 +132,26 @@ def test_groups_of_dependent_rows():
         groups={"sentence": np.repeat(np.arange(20), 50)},
     )  # fmt: skip
     assert guarantee(copies, coverage=0.9).thresholds == guarantee(p, coverage=0.9).thresholds
-    assert "drawn from a new sentence" in guarantee(copies, coverage=0.9).promise
+    assert "one row of a new sentence" in guarantee(copies, coverage=0.9).promise
+
+
+def test_in_groups_the_promise_is_about_one_row_of_a_group_not_about_all_rows():
+    """Long documents are hard here: rows weigh them more than the promise does."""
+    random = np.random.default_rng(0)
+    size = random.choice([1, 30], 2000)
+    document = np.repeat(np.arange(2000), size)
+    labels = random.integers(0, 4, len(document))
+    signal = np.where(size[document] == 1, 8.0, 0.5)[:, None] * np.eye(4)[labels]
+    logits = signal + random.normal(size=(len(labels), 4))
+    p = Predictions.from_logits(logits, labels, groups={"document": document})
+    valid, test = p[document < 1000], p[document >= 1000]
+    policy = guarantee(valid, coverage=0.8)
+    covered = policy.sets(test)[np.arange(len(test)), test.labels]
+    per_document = np.bincount(document[document >= 1000], covered)[1000:] / size[1000:]
+    assert per_document.mean() > 0.77
+    assert covered.mean() < 0.75
+    assert "long and short sentences" not in policy.promise
+    assert "long and short documents count alike" in policy.promise
 
 
 @pytest.mark.parametrize("rows", [1, 3, 7, 60, 61])

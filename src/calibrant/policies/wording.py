@@ -49,10 +49,12 @@ def of_review(policy: Policy) -> str:
 def of_sets(policy: Policy) -> str:
     """Return the promise of prediction sets."""
     each = "" if "*" in policy.thresholds else " of each class"
-    drawn = f"drawn from a new {policy.unit}" if policy.unit else "drawn like the validation rows"
+    rows = "rows drawn like the validation rows"
+    if policy.unit:
+        rows = f"one row of a new {policy.unit}: long and short {_plural(policy.unit)} count alike"
     text = (
         f"The set of a row{each} contains its true class with probability at least "
-        f"{_percent(policy.target)}, for rows {drawn}."
+        f"{_percent(policy.target)}, for {rows}."
     )
     whole = policy.details["whole"]
     if whole == ["*"]:
