@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,27 @@ def test_old_name_of_keep_together() -> None:
     assert "needs at least 20" in old.warnings[0]
 
 
+def _check_units(page: str) -> None:
+    """Check that each interval in a report has the unit of its value, and holds it or nearly so."""
+    cells = re.findall(
+        r'<td class="number">([^<]+)<span class="spread">\[(.+?), (.+?)\]</span>', page
+    )
+    units = {_split(value)[1] for value, *_ in cells}
+    assert {"%", "points", ""} <= units
+    for cell in cells:
+        (value, unit), *ends = map(_split, cell)
+        assert {end for _, end in ends} == {unit}, cell
+        if unit == "points":
+            assert ends[0][0] <= value <= ends[1][0], cell
+
+
+def _split(text: str) -> tuple[float, str]:
+    """Return a number and its unit; points have one decimal and a sign."""
+    points = "points" if re.fullmatch(r"[+−]?\d+\.\d", text) else ""
+    number = text.replace("−", "-").replace(",", "").removesuffix(" %")
+    return float(number), "%" if text.endswith(" %") else points
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     p = binary(400)
     rows = zip(p.scores[:, 1], p.labels, p.groups["site"], strict=True)
@@ -142,6 +164,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert [table["of"] for table in document["per"]] == ["top label", "positive class"]
     assert document["positive"]["name"] == "yes"
     assert "Subgroups" in report.read_text()
+    _check_units(report.read_text())
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "By site, positive class:" in out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 __all__ = [
     "DASH", "count", "counted", "edge", "interval", "number", "percent", "points", "short_count",
@@ -78,9 +79,17 @@ def show(value: float, digits: int) -> str:
     return text.replace("-", "−") if text.strip("-0.") else text.removeprefix("-")
 
 
-def interval(low: float | None, high: float | None) -> str | None:
-    """Format an interval as '[0.0412, 0.0533]', or return None without one."""
-    return None if low is None or high is None else f"[{number(low)}, {number(high)}]"
+def interval(
+    low: float | None, high: float | None, form: Callable[[float], str] = number
+) -> str | None:
+    """Format an interval in the unit of its value, or return None without one.
+
+    >>> interval(0.0412, 0.0533), interval(-0.0165, 0.1168, points), interval(None, None)
+    ('[0.0412, 0.0533]', '[−1.7, +11.7]', None)
+    """
+    if low is None or high is None or math.isnan(low) or math.isnan(high):
+        return None
+    return f"[{form(low)}, {form(high)}]"
 
 
 def edge(value: float) -> str:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calibrant.auditing import ClassRow, GroupTable, Measure, Mistake
+from calibrant.auditing import ClassRow, GroupRow, GroupTable, Measure, Mistake
 from calibrant.charts.numbers import DASH, count, interval, number, percent, points, signed
 from calibrant.metrics import METRICS, RiskPoint
 from calibrant.report.markup import Markup, join, tag, user_text
 
 __all__ = [
     "MOST_ROWS", "class_table", "entries", "group_table", "measure_table", "mistake_table", "more",
-    "plain_table", "risk_table", "table_box",
+    "plain_table", "risk_table", "table_box", "with_interval",
 ]  # fmt: skip
 
 # Rows shown of long lists; the text gives the number of the rest.
@@ -37,13 +37,20 @@ def _measure_row(key: str, found: Mapping[str, Mapping[str, Measure]]) -> Markup
     title = tag("span", last.title, class_="title")
     cells = [tag("th", title, " ", tag("code", key), scope="row")]
     for name, m in zip(found, measures, strict=True):
-        spread = interval(m.low, m.high) if m else None
         words = tag("span", name if len(found) > 1 else "", class_="narrow")
-        low_high = tag("span", spread, class_="spread") if spread else None
-        cells.append(tag("td", words, number(m.value) if m else DASH, low_high, class_="number"))
+        shown = with_interval(m.value, m.low, m.high, number) if m else DASH
+        cells.append(tag("td", words, shown, class_="number"))
     if len(measures) > 1:
         cells.append(_change(key, measures[0], measures[-1]))
     return tag("tr", *cells, tag("td", last.meaning, class_="meaning"))
+
+
+def with_interval(
+    value: float, low: float | None, high: float | None, form: Callable[[float], str]
+) -> Markup:
+    """Return a value with its interval, if it has one; ``form`` gives both the same unit."""
+    spread = interval(low, high, form)
+    return join([form(value), tag("span", spread, class_="spread") if spread else None])
 
 
 def _change(key: str, first: Measure | None, last: Measure | None) -> Markup:
@@ -83,19 +90,18 @@ def group_table(table: GroupTable) -> Markup:
         numbers[1:3] = ["Mean score", "Share of positives"]
     heads = [tag("th", user_text(table.column), scope="col"), *map(_number_head, numbers)]
 
-    def cell(value: str, low: float | None, high: float | None) -> Markup:
-        spread = interval(low, high)
-        shown = tag("span", spread, class_="spread") if spread else None
-        return tag("td", value, shown, class_="number")
+    def cell(row: GroupRow, key: str, form: Callable[[float], str]) -> Markup:
+        value, low, high = (getattr(row, key + end) for end in ("", "_low", "_high"))
+        return tag("td", with_interval(value, low, high, form), class_="number")
 
     body = [
         tag(
             "tr",
             tag("th", user_text(row.name), scope="row"),
-            cell(points(row.gap), row.gap_low, row.gap_high),
-            cell(percent(row.confidence), row.confidence_low, row.confidence_high),
-            cell(percent(row.accuracy), row.accuracy_low, row.accuracy_high),
-            cell(number(row.ece), row.ece_low, row.ece_high),
+            cell(row, "gap", points),
+            cell(row, "confidence", percent),
+            cell(row, "accuracy", percent),
+            cell(row, "ece", number),
             tag("td", count(row.n), class_="number"),
             tag("td", f"yes, p = {row.p_value:.2g}" if row.differs else "no", class_="number"),
         )

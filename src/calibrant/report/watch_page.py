@@ -8,13 +8,13 @@ from pathlib import Path
 
 from calibrant.charts.chart import Chart, Curve, Place
 from calibrant.charts.comparison import curve_chart
-from calibrant.charts.numbers import DASH, count, counted, percent, show
+from calibrant.charts.numbers import count, counted, percent
 from calibrant.charts.stream import stream_chart
 from calibrant.outputs import new_file
 from calibrant.report.markup import Markup, join, sentence, tag, user_text
 from calibrant.report.page import render_page
 from calibrant.report.svg import draw_svg, legend
-from calibrant.report.tables import entries, more, table_box
+from calibrant.report.tables import entries, more, table_box, with_interval
 from calibrant.watching import Watch, WatchedChunk
 
 __all__ = ["render_watch", "write_watch"]
@@ -130,13 +130,7 @@ def _row(chunk: WatchedChunk) -> Markup:
 
 
 def _estimate(found: tuple[float, float, float]) -> Markup:
-    value, low, high = found
-    if math.isnan(value):
-        return Markup(DASH)
-    if math.isnan(low):
-        return tag("span", percent(value))
-    spread = f"{show(100 * low, 1)} – {show(100 * high, 1)}"
-    return join([percent(value), tag("span", spread, class_="spread")])
+    return with_interval(*found, form=percent)
 
 
 def _settings(found: Watch) -> Markup:
