@@ -1,6 +1,7 @@
 """``audit``, ``fit`` and ``apply`` of the entities of any tool."""
 
 import json
+from pathlib import Path
 
 import pytest
 from tests.entities.conftest import made_documents
@@ -60,6 +61,61 @@ def test_from_outputs_to_honest_confidences(files, tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)["entities"]
     assert found["before"]["measures"]["ece"] == numbers["before"]["ece"]
     assert found["after"]["measures"]["ece"] == numbers["after"]["ece"]
+
+
+def split(path, target, least=0.7):
+    """Write the lines as ``predict --min-confidence`` does: the unsure entities are apart."""
+    records = [json.loads(line) for line in Path(path).read_text().splitlines()]
+    for record in records:
+        found = record["entities"]
+        record["entities"] = [e for e in found if e["score"] >= least]
+        record["abstained"] = [e for e in found if e["score"] < least]
+    target.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return str(target)
+
+
+READERS = [
+    ["audit", "--entities", "FOUND", "GOLD", "--bootstrap", "0"],
+    ["fit", "--entities", "FOUND", "GOLD", "-o", "OUT.json"],
+    ["guarantee", "--entities", "FOUND", "GOLD", "--max-missed=0.95", "-o", "OUT.json"],
+]
+
+
+@pytest.mark.parametrize("command", READERS, ids=lambda command: command[0])
+def test_abstained_entities_are_predictions_too(command, files, tmp_path, capsys):
+    names = {"GOLD": files[1], "OUT.json": str(tmp_path / "out.json")}
+    found = []
+    for path in (files[0], split(files[0], tmp_path / "split.jsonl")):
+        assert main([{**names, "FOUND": path}.get(word, word) for word in command]) == 0
+        saved = [file.read_text() for file in tmp_path.glob("out.json")]
+        (tmp_path / "out.json").unlink(missing_ok=True)
+        found.append((capsys.readouterr().out, saved))
+    assert found[0] == found[1]
+
+
+def test_decisions_about_abstained_entities(files, tmp_path, capsys):
+    policy = str(tmp_path / "policy.json")
+    made = ["guarantee", "--entities", *files, "--max-missed", "0.95", "--target-risk", "0.9"]
+    assert main([*made, "-o", policy]) == 0
+    found = []
+    for path in (files[0], split(files[0], tmp_path / "split.jsonl")):
+        output = tmp_path / "decisions.jsonl"
+        assert main(["apply", path, "--policy", policy, "-o", str(output), "--overwrite"]) == 0
+        found.append(output.read_text())
+    assert found[0] == found[1]
+    assert len(found[0].splitlines()) == sum(
+        len(each.entities) for each in read_entities(files[0]).documents
+    )
+
+
+def test_gold_files_have_no_abstained_entities(tmp_path):
+    line = {"text": "Ada met Bob.", "entities": [{"start": 0, "end": 3, "type": "PER"}]}
+    line["abstained"] = [{"start": 8, "end": 11, "type": "PER", "confidence": 0.4}]
+    (tmp_path / "gold.jsonl").write_text(json.dumps(line) + "\n")
+    (document,) = read_entities(tmp_path / "gold.jsonl", gold=True).documents
+    assert [e.start for e in document.entities] == [0]
+    (document,) = read_entities(tmp_path / "gold.jsonl").documents
+    assert [e.start for e in document.entities] == [0, 8]
 
 
 def test_fit_document(files, tmp_path, capsys):

@@ -128,9 +128,10 @@ def matched_files(
     predicted, gold = map(Path, files or args.files)
     if predicted.exists() and gold.exists() and predicted.samefile(gold):
         raise InputError(f"PREDICTED and GOLD are the same file, {predicted}.")
+    gold_spans = args.spans if _has_spans(gold, args.spans) else None
     return match_entities(
         read_entities(predicted, args.spans).documents,
-        read_entities(gold, args.spans if _has_spans(gold, args.spans) else None).documents,
+        read_entities(gold, gold_spans, gold=True).documents,
         **options,
     )
 

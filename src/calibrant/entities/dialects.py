@@ -37,6 +37,7 @@ _END = ("end", "end_char", "end_pos", "end_position", "stop", "EndOffset")
 _TYPE = ("type", "label", "entity_group", "entity_type", "entity", "tag", "category", "Type")
 _SCORE = ("score", "confidence", "probability", "Score")
 _ENTITIES = ("entities", "ents", "predictions", "labels", "label", "ner", "results", "Entities")
+_ABSTAINED = "abstained"  # What calibrant predicts below a threshold, beside its "entities"
 _SPANS = "spans"
 _COVERED = ("text", "word", "Text")  # The text of an entity, where a tool repeats it
 _UNITS = {"UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}  # And bytes of one
@@ -58,19 +59,25 @@ class Parsed:
                 container[key] = float(score)
 
 
-def parse_document(value: Any, where: str, spans: str | None = None) -> Parsed:
+def parse_document(
+    value: Any, where: str, spans: str | None = None, *, gold: bool = False
+) -> Parsed:
     """Return the document that a tool's output describes; ``where`` names it in errors.
 
-    ``spans`` names the group of spaCy's spans to read where there are several.
+    ``spans`` names the group of spaCy's spans to read where there are several. Entities below a
+    threshold of calibrant are predictions too; in ``gold`` they are not, as nobody confirmed them.
 
     >>> parse_document([{"entity_group": "PER", "score": 0.9, "start": 0, "end": 4}], "1").document
     Document(entities=(Entity(start=0, end=4, type='PER', score=0.9),), id=None, text=None)
     """
+    own = False
     if isinstance(value, (list, tuple)):
         found, name, text = list(value), None, None
     elif isinstance(value, dict):
         about = task_data(value, where) if is_task(value) else value
         found, text = _entity_list(value, where, spans), about.get("text")
+        if own := _is_prediction(value) and spans is None and not gold:
+            found = [*found, *value[_ABSTAINED]]
         name = next(
             (each[key] for each in (about, value) for key in _ID if each.get(key) is not None), None
         )
@@ -84,10 +91,17 @@ def parse_document(value: Any, where: str, spans: str | None = None) -> Parsed:
         entities = _of_tokens(found, where)
     else:
         entities = [_entity(each, f"{where}, entity {i}") for i, each in enumerate(found, start=1)]
+    if own:  # In the order of the text, as without a threshold.
+        entities.sort(key=lambda each: each[0].start)
     document = Document(
         tuple(entity for entity, _ in entities), None if name is None else str(name), text
     )
     return Parsed(document, tuple(places for _, places in entities))
+
+
+def _is_prediction(record: Mapping[str, Any]) -> bool:
+    """Return whether a record is a line of ``calibrant predict``."""
+    return all(isinstance(record.get(key), list) for key in (_ENTITIES[0], _ABSTAINED))
 
 
 def _entity_list(record: dict[str, Any], where: str, spans: str | None) -> list[Any]:

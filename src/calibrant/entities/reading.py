@@ -75,11 +75,14 @@ def _is_one_value(path: Path) -> bool:
     return path.name.lower().endswith(".json")
 
 
-def read_entities(path: str | PathLike[str], spans: str | None = None) -> EntityFile:
+def read_entities(
+    path: str | PathLike[str], spans: str | None = None, *, gold: bool = False
+) -> EntityFile:
     """Read the documents of a file: a JSON value per line, or a .json file with a list of them.
 
     Each document is an object with its entities or a list of entities, in the form of any known
-    tool (:mod:`calibrant.entities.dialects`). Spans, scores and duplicates are checked.
+    tool (:mod:`calibrant.entities.dialects`). Spans, scores and duplicates are checked. In a file
+    of true entities (``gold``) those that a model was not sure enough of are left out.
 
     >>> from tempfile import TemporaryDirectory
     >>> line = '[{"entity_group": "PER", "score": 0.99, "word": "Ada", "start": 0, "end": 3}]'
@@ -104,7 +107,7 @@ def read_entities(path: str | PathLike[str], spans: str | None = None) -> Entity
     values, parsed = [], []
     with closing(numbered):  # Also where a document is refused.
         for where, value in numbered:
-            each = parse_document(value, where, spans)
+            each = parse_document(value, where, spans, gold=gold)
             check_document(each.document, where)
             values.append(value)
             parsed.append(each)
