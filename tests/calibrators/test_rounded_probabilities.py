@@ -235,7 +235,8 @@ def test_fits_and_comparisons_print_one_nll_for_zeros(name):
     "name", [n for n in FLOORED if not CALIBRATORS[n].calibrator().needs_groups]
 )
 def test_what_fell_back_is_worth_what_its_fit_prints(name):
-    p = Predictions.from_probabilities([[0.75, 0.25, 0.0], [0.0, 1.0, 0.0]] * 9, [0, 1] * 9)
+    scores, names = [[0.75, 0.25, 0.0], [0.0, 1.0, 0.0]] * 9, ("O", "B-PER", "I-PER")
+    p = Predictions.from_probabilities(scores, [0, 1] * 9, label_names=names)
     made = quiet_fit(CALIBRATORS[name].calibrator(), p)
     after = example_nll(made.transform(p), probability_floor(p)).mean()
     assert made.fitted_on_["nll_after"] == pytest.approx(after, rel=1e-6)
