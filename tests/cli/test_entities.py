@@ -108,6 +108,46 @@ def test_decisions_about_abstained_entities(files, tmp_path, capsys):
     )
 
 
+def test_the_calibrated_copy_has_nothing_of_the_old_confidences(files, tmp_path, capsys):
+    calibrator, new = str(tmp_path / "entities.json"), tmp_path / "new.jsonl"
+    assert main(["fit", "--entities", *files, "-o", calibrator]) == 0
+    old = Path(split(files[0], tmp_path / "split.jsonl"))
+    lines = [json.loads(line) for line in old.read_text().splitlines()]
+    for line in lines:
+        line |= {"guarantee": {"threshold": 0.7}, "review": [{"start": 0, "end": 1}], "mine": 1}
+        for entity in (*line["entities"], *line["abstained"]):
+            rest = 1 - entity["score"]
+            shares = {"O": 0.5, "LOC": 0.25}  # A quarter is that of types below the top.
+            entity["alternatives"] = [
+                {"label": label, "confidence": rest * share} for label, share in shares.items()
+            ]
+    lines[5]["entities"] = [{"start": 280, "end": 283, "label": "PER", "score": 1.0}]
+    lines[5]["entities"][0]["alternatives"] = [{"label": "O", "confidence": 0.0}]
+    old.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    capsys.readouterr()
+    assert main(["apply", calibrator, str(old), "-o", str(new)]) == 0
+    assert capsys.readouterr().err.count("\n") == 1
+
+    fitted = load_entity_calibrator(calibrator)
+    copies = [json.loads(line) for line in new.read_text().splitlines()]
+    for document, line in zip(read_entities(old).documents, copies, strict=True):
+        assert line.keys() == {"id", "text", "entities", "abstained", "mine"}
+        assert line["abstained"] == []
+        assert [e["start"] for e in line["entities"]] == [e.start for e in document.entities]
+        scores = [e["score"] for e in line["entities"]]
+        assert scores == fitted.confidence(document.entities).tolist()
+        for before, entity in zip(document.entities, line["entities"], strict=True):
+            if before.score == 1:  # It left nothing, so nobody knows the shares.
+                assert "alternatives" not in entity
+                continue
+            found = {other["label"]: other["confidence"] for other in entity["alternatives"]}
+            rest = 1 - entity["score"]
+            assert found == pytest.approx({"O": 0.5 * rest, "LOC": 0.25 * rest})
+
+    assert main(["apply", calibrator, str(new), "-o", str(tmp_path / "again.jsonl")]) == 0
+    assert capsys.readouterr().err == ""  # Nothing is left to take back.
+
+
 def test_gold_files_have_no_abstained_entities(tmp_path):
     line = {"text": "Ada met Bob.", "entities": [{"start": 0, "end": 3, "type": "PER"}]}
     line["abstained"] = [{"start": 8, "end": 11, "type": "PER", "confidence": 0.4}]

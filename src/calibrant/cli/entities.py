@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,10 @@ __all__ = [
     "fit_entities",
 ]
 
+_TAKEN_BACK = (
+    "What the old confidences decided (abstained, guarantee, review) is left out of the copy: "
+    "all entities are under 'entities'. 'calibrant apply --policy' decides anew."
+)
 _TYPE_COLUMNS = ("precision", "recall", "confidence", "ece", "auroc")
 
 
@@ -112,7 +117,10 @@ def apply_entities(args: argparse.Namespace) -> int:
             f"together, '{shortened(unknown[0])}=' leaves the scores as they are."
         )
     fitted.renamed_ = types
+    decided = any(each.decided for each in source.parsed)
     source.write(_new_scores(fitted, source), args.output, overwrite=args.overwrite)
+    if decided:
+        print(_TAKEN_BACK, file=sys.stderr)
     entities = sum(len(each.entities) for each in source.documents)
     written = printable(str(args.output))
     print(

@@ -38,6 +38,7 @@ _TYPE = ("type", "label", "entity_group", "entity_type", "entity", "tag", "categ
 _SCORE = ("score", "confidence", "probability", "Score")
 _ENTITIES = ("entities", "ents", "predictions", "labels", "label", "ner", "results", "Entities")
 _ABSTAINED = "abstained"  # What calibrant predicts below a threshold, beside its "entities"
+_DECISIONS = (_ABSTAINED, "guarantee", "review")
 _SPANS = "spans"
 _COVERED = ("text", "word", "Text")  # The text of an entity, where a tool repeats it
 _UNITS = {"UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}  # And bytes of one
@@ -51,12 +52,26 @@ class Parsed:
 
     document: Document
     places: tuple[tuple[Place, ...], ...]
+    line: dict[str, Any] | None = None  # Of ``calibrant predict``
+
+    @property
+    def decided(self) -> bool:
+        """Whether the output has decisions of calibrant, which hold for the old scores alone."""
+        return self.line is not None and any(self.line.get(key) for key in _DECISIONS)
 
     def write(self, scores: Sequence[float]) -> None:
-        """Put a score in the place of each entity's own; its tokens share it."""
+        """Put a score in the place of each entity's own; its tokens share it.
+
+        What calibrant decided by the old scores is taken out, and alternatives share what the new
+        ones leave of 1.
+        """
         for places, score in zip(self.places, scores, strict=True):
             for container, key in places:
+                if self.line is not None:
+                    _share_the_rest(container, container.get(key), float(score))
                 container[key] = float(score)
+        if self.line is not None:
+            _take_back(self.line)
 
 
 def parse_document(
@@ -96,12 +111,44 @@ def parse_document(
     document = Document(
         tuple(entity for entity, _ in entities), None if name is None else str(name), text
     )
-    return Parsed(document, tuple(places for _, places in entities))
+    places = tuple(places for _, places in entities)
+    return Parsed(document, places, value if own else None)
 
 
 def _is_prediction(record: Mapping[str, Any]) -> bool:
     """Return whether a record is a line of ``calibrant predict``."""
-    return all(isinstance(record.get(key), list) for key in (_ENTITIES[0], _ABSTAINED))
+    lists = [record.get(key) for key in (_ENTITIES[0], _ABSTAINED)]
+    return all(isinstance(f, list) and all(isinstance(e, dict) for e in f) for f in lists)
+
+
+def _take_back(line: dict[str, Any]) -> None:
+    """Make a line of ``calibrant predict`` one without a threshold or policy."""
+    found = [*line[_ENTITIES[0]], *line[_ABSTAINED]]
+    line[_ENTITIES[0]] = sorted(found, key=lambda each: int(_first(each, _START)))
+    line[_ABSTAINED] = []
+    for key in _DECISIONS[1:]:
+        line.pop(key, None)
+
+
+def _share_the_rest(entity: dict[str, Any], old: float | None, new: float) -> None:
+    """Give alternatives the shares of 1 − ``new`` that they had of 1 − ``old``.
+
+    They are taken out if ``old`` left nothing, as their shares are unknown.
+
+    >>> entity = {"alternatives": [{"label": "LOC", "confidence": 0.375}]}
+    >>> _share_the_rest(entity, 0.5, 0.8)
+    >>> round(entity["alternatives"][0]["confidence"], 9)  # Three quarters of the rest.
+    0.15
+    """
+    others = entity.pop("alternatives", None)
+    known = isinstance(others, list) and all(isinstance(each, dict) for each in others)
+    if not known or old is None or old >= 1:
+        return
+    factor = (1 - new) / (1 - old)
+    entity["alternatives"] = [
+        {**each, "confidence": factor * (_number(each.get("confidence"), "alternatives") or 0.0)}
+        for each in others
+    ]
 
 
 def _entity_list(record: dict[str, Any], where: str, spans: str | None) -> list[Any]:
