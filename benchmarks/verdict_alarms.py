@@ -61,6 +61,13 @@ def biased_positive(rng, n):
     return np.stack([1 - given, given], axis=1), labels, {}
 
 
+def rare_positive(rng, n, share, too_high=1.0):
+    """Two classes, of which the second is rare; its scores may be too high by a factor."""
+    given = rng.beta(0.5, 0.5 / share - 0.5, n)
+    labels = (rng.random(n) < given / too_high).astype(int)
+    return np.stack([1 - given, given], axis=1), labels, {}
+
+
 def claims_too_much(rng, n):
     """Two classes; predictions of the second claim 75 % and are right 65 %, of the first less."""
     second = rng.random(n) < 0.5
@@ -101,6 +108,15 @@ CASES = {
     ),
     "honest, 250 sentences, alike .8, 5 groups": (
         honest, {"n": 3000, "classes": 4, "sentences": 250, "alike": 0.8, "groups": 5},
+    ),
+    "honest, 2 % positive, n = 2000": (rare_positive, {"n": 2000, "share": 0.02}),
+    "honest, 1 % positive, n = 6000": (rare_positive, {"n": 6000, "share": 0.01}),
+    "honest, 1 % positive, n = 20000": (rare_positive, {"n": 20_000, "share": 0.01}),
+    "1 % expected, .6 % positive, n = 6000": (
+        rare_positive, {"n": 6000, "share": 0.01, "too_high": 1.6},
+    ),
+    "1 % expected, .6 % positive, n = 20000": (
+        rare_positive, {"n": 20_000, "share": 0.01, "too_high": 1.6},
     ),
     "positive class 16 points off, n = 500": (biased_positive, {"n": 500}),
     "positive class 16 points off, n = 2000": (biased_positive, {"n": 2000}),

@@ -13,8 +13,9 @@ from calibrant import Claims, InputError, Predictions, audit, ece, write_report
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.groups import Judged
 from calibrant.auditing.per_group import PerGroup
+from calibrant.auditing.positive import positive_findings
 from calibrant.cli import main
-from calibrant.metrics import Bins, accuracy, mean_confidence
+from calibrant.metrics import Bins, accumulate, accuracy, mean_confidence
 
 BINS = Bins()
 
@@ -114,13 +115,48 @@ def test_the_positive_class_beside_the_top_label() -> None:
     assert found["positive_score"].value == pytest.approx(high.scores[:, 1].mean())
     assert found["positive_ece"].value > found["ece"].value
     assert "where they cancel out" in found.positive.explanation
-    assert "both say the same" in str(audit(binary(9000, off=None), bootstrap=0).positive)
+    assert "Here both are about" in str(audit(binary(9000, off=None), bootstrap=0).positive)
     roc = pytest.importorskip("sklearn.metrics").roc_auc_score
     assert found["positive_auroc"].value == pytest.approx(roc(p.labels, high.scores[:, 1]))
     three = Predictions.from_probabilities(np.full((9, 3), 1 / 3), [0, 1, 2] * 3)
     assert audit(three, bootstrap=0).positive is None
     with pytest.raises(InputError, match="expects 2 classes, got 3"):
         Claims.of_positive(three)
+
+
+def test_a_rare_positive_class_that_is_expected_too_often() -> None:
+    """1 % are expected and .6 % are right: less than half a point, yet far too many."""
+    random = np.random.default_rng(4)
+    scores = random.beta(0.5, 49.5, 6000)
+    p = Predictions.from_probabilities(scores, random.random(6000) < scores / 1.6)
+    found = audit(p, bootstrap=0)
+    assert 0.002 < found["positive_score"].value - found["positive_rate"].value < 0.005
+    assert ("1", "given") in {(f.name, f.where) for f in found.findings}
+    assert found.verdict[0].startswith("Right on the whole, but not for every class: '1', given ")
+    assert found.positive is not None
+    assert "Here both are about 0.34 points." in found.positive.explanation
+
+
+def test_a_positive_class_that_is_off_bin_by_bin_but_not_on_average() -> None:
+    """Scores above one half are too high and those below too low."""
+    random = np.random.default_rng(0)
+    scores = random.random(3000)
+    p = Predictions.from_probabilities(scores, random.random(3000) < 0.5 + 0.8 * (scores - 0.5))
+    state = accumulate(p)
+    (finding,) = positive_findings(state, "1", grouped=False, level=0.05)
+    assert (finding.name, finding.where) == ("1", "bin by bin")
+    assert (
+        positive_findings(accumulate(binary(3000, off=None)), "1", grouped=False, level=0.05) == ()
+    )
+
+
+def test_rare_positives_that_come_as_often_as_expected_are_seldom_doubted() -> None:
+    random, doubted = np.random.default_rng(1), 0
+    for _ in range(60):
+        scores = random.beta(0.5, 30, 3000)
+        p = Predictions.from_probabilities(scores, random.random(3000) < scores)
+        doubted += bool(audit(p, bootstrap=0).findings)
+    assert doubted <= 5
 
 
 def test_old_name_of_keep_together() -> None:

@@ -26,10 +26,14 @@ from calibrant.auditing.record import Finding
 from calibrant.distributions import holm, student_p
 from calibrant.metrics import CalibrationState
 
-__all__ = ["ClaimSums", "Question", "class_findings", "findings_of", "p_values", "whole_p_value"]
+__all__ = [
+    "MATERIAL", "ClaimSums", "Question", "class_findings", "findings_of", "material", "p_values",
+    "whole_p_value",
+]  # fmt: skip
 
 # A gap between what is claimed and what is right below this is too small to be reported.
 MATERIAL = 0.005
+_OF_A_RARE_CLASS = 0.1  # Of its share: where 1 % are ill, expecting 1.4 % is no small error.
 _SURE = 0.05  # No larger p-value is ever reported, so it need not be exact.
 
 
@@ -65,6 +69,15 @@ class ClaimSums(NamedTuple):
         """Join claims of several kinds, one after the other."""
         columns = ([a for a in c if a is not None] for c in zip(*parts, strict=True))
         return cls(*(np.concatenate(column, axis=-1) for column in columns if column))
+
+
+def material(share: float) -> float:
+    """Return the least gap to report of two classes, of which one has this share of the examples.
+
+    >>> material(0.4), round(material(0.99), 4)
+    (0.005, 0.001)
+    """
+    return min(MATERIAL, _OF_A_RARE_CLASS * min(share, 1 - share))
 
 
 def p_values(claims: ClaimSums) -> np.ndarray:
@@ -119,8 +132,13 @@ class Question:
     where: Callable[[int], str]  # What a claim is about, by its place
 
 
-def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple[Finding, ...]:
-    """Return what is off by more than chance, the most certain first; all are tested together."""
+def findings_of(
+    kind: str, questions: Iterable[Question], level: float, least: float = MATERIAL
+) -> tuple[Finding, ...]:
+    """Return what is off by more than chance, the most certain first; all are tested together.
+
+    Gaps below ``least`` are left out.
+    """
     open_questions = [question for question in questions if question.claims.n.any()]
     best = []
     for question in open_questions:
@@ -135,7 +153,7 @@ def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple
         for (question, place, _), p in zip(best, corrected, strict=True)
         if p <= level
     ]
-    return tuple(sorted((f for f in found if abs(f.gap) >= MATERIAL), key=lambda f: f.p_value))
+    return tuple(sorted((f for f in found if abs(f.gap) >= least), key=lambda f: f.p_value))
 
 
 def _finding(kind: str, question: Question, place: int, p: float) -> Finding:
@@ -144,7 +162,7 @@ def _finding(kind: str, question: Question, place: int, p: float) -> Finding:
     return Finding(kind, question.name, where, round(float(n)), claimed / n, right / n, p)
 
 
-def whole_p_value(state: CalibrationState, *, grouped: bool) -> float:
+def whole_p_value(state: CalibrationState, *, grouped: bool, least: float = MATERIAL) -> float:
     """Return the p-value of all predictions together; 1 where they are off by too little.
 
     It finds what is off in one direction with fewer examples than the ECE, which adds up the noise
@@ -154,7 +172,7 @@ def whole_p_value(state: CalibrationState, *, grouped: bool) -> float:
     sums = [np.asarray(s, np.float64)[..., None] for s in (state.n, confidence, correct)]
     claims = ClaimSums.blocked(*sums) if grouped else ClaimSums(*sums)
     gap = (claims.claimed - claims.right) / claims.n
-    return float(p_values(claims)[0]) if abs(gap[0]) >= MATERIAL else 1.0
+    return float(p_values(claims)[0]) if abs(gap[0]) >= least else 1.0
 
 
 def class_findings(
@@ -163,6 +181,7 @@ def class_findings(
     *,
     blocked: CalibrationState | None = None,
     level: float,
+    least: float = MATERIAL,
 ) -> tuple[Finding, ...]:
     """Test each class: its predictions together, and its probability in each bin and as a whole.
 
@@ -181,7 +200,7 @@ def class_findings(
         bins = slice(1) if state.classes == 2 and k == 0 else slice(None)
         mine = claims.map(itemgetter((k, bins)))
         questions.append(Question(name, mine, lambda place: _place(place, edges)))
-    return findings_of("class", questions, level)
+    return findings_of("class", questions, level, least)
 
 
 def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = True) -> ClaimSums:

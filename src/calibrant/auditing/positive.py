@@ -6,13 +6,20 @@ from dataclasses import replace
 from typing import Any
 
 from calibrant.auditing.estimate import Estimator
-from calibrant.auditing.record import PositiveView
-from calibrant.metrics import CalibrationState, Confidences, ConfidenceSketch, ece
+from calibrant.auditing.evidence import material, whole_p_value
+from calibrant.auditing.record import Finding, PositiveView
+from calibrant.metrics import (
+    CalibrationState,
+    Confidences,
+    ConfidenceSketch,
+    accuracy,
+    ece,
+    mean_confidence,
+)
 from calibrant.metrics.metric import points
+from calibrant.metrics.null_ece import ece_p_value
 
-__all__ = ["positive_state", "positive_view"]
-
-_ALIKE = 0.005  # Two errors that differ by less are the same for all purposes.
+__all__ = ["least_gap", "positive_findings", "positive_state", "positive_view"]
 
 
 def positive_state(state: CalibrationState) -> CalibrationState:
@@ -23,6 +30,31 @@ def positive_state(state: CalibrationState) -> CalibrationState:
     }
     correct = tables["top_correct"].sum(axis=-1)
     return replace(state.without_classes(), classes=0, correct=correct, **tables)
+
+
+def least_gap(state: CalibrationState) -> float:
+    """Return the least gap of the positive class that matters: less where a class is rare."""
+    return material(float(accuracy(positive_state(state).total())))
+
+
+def positive_findings(
+    state: CalibrationState, name: str, *, grouped: bool, level: float
+) -> tuple[Finding, ...]:
+    """Test the positive class: its mean score against its share, and its ECE.
+
+    Each has half of the risk ``level``. They need fewer examples than the tests of every bin.
+    ``grouped``: the state has a leading axis of blocks.
+    """
+    positive, least = positive_state(state), least_gap(state)
+    whole = positive.total()
+    about = (round(float(whole.n)), float(mean_confidence(whole)), float(accuracy(whole)))
+    p_value = whole_p_value(positive, grouped=grouped, least=least)
+    if p_value <= level / 2:
+        return (Finding("class", name, "given", *about, 2 * p_value),)
+    p_value = ece_p_value(positive) if ece(whole) >= least else 1.0
+    if p_value <= level / 2:
+        return (Finding("class", name, "bin by bin", *about, 2 * p_value),)
+    return ()
 
 
 def positive_view(
@@ -46,8 +78,8 @@ def _explanation(state: CalibrationState, name: str) -> str:
         "top-label ECE asks whether the predicted class is right as often as the larger of p and "
         "1 − p says."
     )
-    if abs(of_positive - of_top) < _ALIKE:
-        return f"{asked} Here both say the same."
+    if abs(of_positive - of_top) <= least_gap(state):
+        return f"{asked} Here both are about {points(of_positive)}."
     if of_positive > of_top:
         why = (
             "a score that is too high makes the predicted class look less confident below one half "

@@ -92,7 +92,7 @@ class Finding(_WithGap):
 
     kind: str  # "class" or "group"
     name: str
-    where: str  # of a class: "predicted", "given" or "given 20 to 27 %"; of a group: "" or a bin
+    where: str  # Of a class: "predicted", "given", "bin by bin", or a bin; of a group: "" or a bin
     n: int
     confidence: float
     accuracy: float

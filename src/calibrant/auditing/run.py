@@ -15,9 +15,9 @@ from calibrant.arguments import check_kind
 from calibrant.auditing.collect import Collector, collect, taken
 from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
-from calibrant.auditing.evidence import class_findings, whole_p_value
+from calibrant.auditing.evidence import MATERIAL, class_findings, whole_p_value
 from calibrant.auditing.pixels import pixel_view
-from calibrant.auditing.positive import positive_view
+from calibrant.auditing.positive import least_gap, positive_findings, positive_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure, TopView
 from calibrant.auditing.verdict import left_out, verdict, warnings
 from calibrant.claims import Claims
@@ -186,20 +186,26 @@ def _evidence(
 ) -> tuple[tuple[float, float], float | None, tuple[Finding, ...]]:
     """Return what chance explains, and the classes and groups that it does not explain.
 
-    All examples, each class and each group are tested, and share the risk of a false alarm. All
-    examples are tested twice: for their ECE, and for their mean (None if chance explains it).
+    All examples, each class and each group are tested, and share the risk of a false alarm; of two
+    classes, the positive one is a question of its own. All examples are tested twice: for their
+    ECE, and for their mean (None if chance explains it).
     """
     assert found.state is not None
     assert found.groups is not None
     grouped = found.grouped
-    level = ALARM / (3 if found.groups.any else 2)
+    binary = found.positive is not None and found.state.classwise
+    level = ALARM / (2 + bool(found.groups.any) + binary)
     blocked = found.state if grouped else None
     whole = state if blocked is None else blocked
     chance = chance_ece(whole, quantile=1 - level / 2)
     p_value = whole_p_value(whole, grouped=grouped)
     sums = found.label_sums
     tested = found.label_names if not grouped or sums is None or sums.blocked else ()
-    classes = class_findings(state, tested, blocked=blocked, level=level)
+    least = least_gap(state) if binary else MATERIAL
+    classes = class_findings(state, tested, blocked=blocked, level=level, least=least)
+    if binary and found.label_names[1] not in {finding.name for finding in classes}:
+        positive = positive_findings(whole, found.label_names[1], grouped=grouped, level=level)
+        classes = (*positive, *classes)
     findings = (*classes, *found.groups.findings(grouped=grouped, level=level))
     return chance, p_value if p_value <= level / 2 else None, findings
 

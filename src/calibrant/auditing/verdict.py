@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from calibrant.auditing.evidence import material
 from calibrant.auditing.record import Finding
 from calibrant.inputs import shortened
 from calibrant.metrics import METRICS, CalibrationState, accuracy, ece, is_bio, mean_confidence
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["left_out", "short_name", "verdict", "warnings"]
 
-# A gap between mean confidence and accuracy below this is not worth calling a direction.
-_BALANCED = 0.005
 # If even a calibrated model may show a larger ECE than this, there are too few examples to tell.
 _INFORMATIVE = 0.1
 # Longer class names than this are cut in a sentence.
@@ -85,28 +84,30 @@ def verdict(
 
 def _describe_finding(finding: Finding, multi_label: bool) -> str:
     """Return the finding as the end of a sentence."""
-    name, claimed, right = short_name(finding.name), finding.confidence, finding.accuracy
+    name = short_name(finding.name)
+    # With so many decimals that the two differ.
+    digits = 1 if abs(finding.gap) >= 0.005 else 2 if abs(finding.gap) >= 0.0005 else 3
+    claimed, right = (percent(share, digits) for share in (finding.confidence, finding.accuracy))
     if finding.kind == "group":
         where = f" where the model says {finding.where}" if finding.where else ""
         if multi_label:
             return (
-                f"'{name}'{where}, labels are given {percent(claimed)} on average and "
-                f"{percent(right)} of {finding.n:,} apply"
+                f"'{name}'{where}, labels are given {claimed} on average and "
+                f"{right} of {finding.n:,} apply"
             )
-        return (
-            f"'{name}'{where}, claimed {percent(claimed)} and right {percent(right)} in "
-            f"{finding.n:,} predictions"
-        )
+        return f"'{name}'{where}, claimed {claimed} and right {right} in {finding.n:,} predictions"
     if finding.where == "predicted" and not multi_label:
+        return f"'{name}', claimed {claimed} and right {right} in {finding.n:,} predictions"
+    if finding.where == "bin by bin":
         return (
-            f"'{name}', claimed {percent(claimed)} and right {percent(right)} in "
-            f"{finding.n:,} predictions"
+            f"'{name}', whose score misses its share bin by bin by more than chance "
+            f"(positive-class ECE, p = {finding.p_value:.2g})"
         )
     bin_ = finding.where.removeprefix("predicted").removeprefix("given").strip()
     where = f" where it is given {bin_}" if bin_ else ""
     return (
-        f"'{name}'{where}, given {percent(claimed)} on average and the label of "
-        f"{percent(right)} of {finding.n:,} examples"
+        f"'{name}'{where}, given {claimed} on average and the label of "
+        f"{right} of {finding.n:,} examples"
     )
 
 
@@ -155,7 +156,9 @@ def _off(
     gap = mean_confidence(state) - accuracy(state)
     direction = "Overconfident" if gap > 0 else "Underconfident"
     # A mean within chance that is a small part of the ECE says nothing about a direction.
-    balanced = abs(gap) < _BALANCED or (p_value is None and abs(gap) < ece(state) / 2)
+    balanced = abs(gap) < material(accuracy(state)) or (
+        p_value is None and abs(gap) < ece(state) / 2
+    )
     lead = "Balanced only on average" if balanced else f"{direction} by {points(gap)}"
     if ece(state) > chance[1] or p_value is None:
         would = (

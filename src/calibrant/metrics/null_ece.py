@@ -53,9 +53,28 @@ def chance_ece(
     draws = _GapDraws(state_of(source), replicates, seed)
     if not draws.n:
         return float("nan"), float("nan")
-    drawn = [np.abs(gaps).sum(axis=1) / draws.n for gaps in draws.around(0 * draws.gap)]
+    drawn = draws.calibrated()
     means, uppers = zip(*((e.mean(), np.quantile(e, quantile)) for e in drawn), strict=True)
     return float(max(means)), float(max(uppers))
+
+
+def ece_p_value(state: CalibrationState, *, replicates: int = 1000, seed: int = 0) -> float:
+    """Return how often a calibrated model shows an ECE like this one's; see :func:`chance_ece`.
+
+    The state itself counts as one more draw, so the p-value is never 0 (Phipson & Smyth 2010).
+
+    >>> from calibrant import Predictions
+    >>> from calibrant.metrics import accumulate
+    >>> p = Predictions.from_probabilities([[0.9, 0.1]] * 100, [0] * 70 + [1] * 30)
+    >>> ece_p_value(accumulate(p)) < 0.01
+    True
+    """
+    draws = _GapDraws(state, replicates, seed)
+    if not draws.n:
+        return 1.0
+    # Sums in another order differ in their last digits.
+    observed = np.abs(draws.gap).sum() / draws.n * (1 - 1e-12)
+    return float(max((1 + (e >= observed).sum()) / (1 + replicates) for e in draws.calibrated()))
 
 
 def least_ece(
@@ -157,6 +176,10 @@ class _GapDraws:
             right = self.count * (random.random((self._shape[0], 1)) < self._share(off_by))
             drawn.append(np.asarray(self.confidence - right))
         return drawn
+
+    def calibrated(self) -> list[np.ndarray]:
+        """Return the ECE of each draw of a calibrated model."""
+        return [np.abs(gaps).sum(axis=1) / self.n for gaps in self.around(0 * self.gap)]
 
     def _share(self, off_by: np.ndarray) -> np.ndarray:
         """Return how often answers are right where confidences are too high by ``off_by``."""
