@@ -88,9 +88,10 @@ class CentredIsotonic(Isotonic):
     blocks.
 
     >>> from calibrant import Predictions
-    >>> p = Predictions.from_probabilities([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
-    >>> CentredIsotonic(floor=0).fit(p).transform(p).scores[:, 1].round(3)
-    array([0.   , 0.375, 0.625, 1.   ])
+    >>> scores = [0.05, 0.05, 0.05, 0.3, 0.6, 0.95, 0.95, 0.95]
+    >>> p = Predictions.from_probabilities(scores, [0, 0, 1, 1, 0, 1, 1, 0])
+    >>> CentredIsotonic(floor=0).fit(p).transform(p).scores[2:6, 1].round(3)
+    array([0.333, 0.438, 0.55 , 0.667])
     """
 
     name = "centred-isotonic"

@@ -127,11 +127,11 @@ def rewrite(
     >>> from calibrant import Predictions, Temperature
     >>> fitted = Temperature().fit(Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]))
     >>> with TemporaryDirectory() as folder:
-    ...     _ = Path(f"{folder}/new.csv").write_text("id,logits_0,logits_1\\n7,2.0,0.0\\n")
+    ...     _ = Path(f"{folder}/new.csv").write_text("id,logits_0,logits_1\\n7,0.0,0.0\\n")
     ...     rewrite(f"{folder}/new.csv", f"{folder}/honest.csv", fitted.transform)
     ...     print(Path(f"{folder}/honest.csv").read_text().strip())
     id,probabilities_0,probabilities_1
-    7,0.75,0.25
+    7,0.5,0.5
     """
     check_rows(rows)
     path, target = Path(path), Path(target)
