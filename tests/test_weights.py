@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant import Claims, InputError, Predictions, audit, compare, write_report
+from calibrant.cli import main
 
 
 def test_weights_stay_with_their_rows() -> None:
@@ -125,3 +126,24 @@ def test_an_audit_of_one_weighted_group_says_that_it_is_too_few(rows):
     one = Predictions.from_probabilities([[0.9, 0.1]], [0])
     same = Predictions.from_probabilities([[0.9, 0.1]], [0], weights=[2.5])
     assert audit(same, bootstrap=0).measures[0].value == audit(one, bootstrap=0).measures[0].value
+
+
+def test_all_that_can_be_kept_is_exactly_all(tmp_path, capsys) -> None:
+    """Sums of weights differ in their last digit by their order."""
+    random = np.random.default_rng(0)
+    for seed in range(20):
+        n, scores = 500 + seed, random.uniform(0.5, 1, 520)
+        weights = random.uniform(0.1, 3, n)
+        p = Predictions.from_probabilities(scores[:n], np.ones(n, int), weights=weights)
+        found = audit(p, bootstrap=0)
+        assert [point.coverage for point in found.at_risk] == [1.0] * 5
+    page = write_report(found, tmp_path / "audit.html").read_text("utf-8")
+    assert "99.9999 %" not in page
+    assert page.count('<td class="number">100 %</td>') >= 5
+    path = tmp_path / "p.csv"
+    rows = zip(scores[:n], weights, strict=True)
+    path.write_text("y_prob,y_true,weight\n" + "".join(f"{s},yes,{w}\n" for s, w in rows))
+    (tmp_path / "names").write_text("no\nyes\n")
+    command = ["audit", str(path), "--labels", str(tmp_path / "names"), "--bootstrap", "0"]
+    assert main([*command, "--positive", "yes"]) == 0, capsys.readouterr().err
+    assert capsys.readouterr().out.count("100 %") >= 5

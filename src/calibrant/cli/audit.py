@@ -258,6 +258,7 @@ def print_measures(audits: dict[str, Audit]) -> None:
 
 def _print_at_risk(audits: dict[str, Audit]) -> None:
     """Print what can be kept at which risk, of entities where there are any."""
+    from calibrant.charts.numbers import percent
     from calibrant.cli.table import render_table
 
     views = {name: audit.entities or audit for name, audit in audits.items()}
@@ -271,7 +272,7 @@ def _print_at_risk(audits: dict[str, Audit]) -> None:
     for points in zip(*found.values(), strict=True):
         cells = [f"{100 * points[0].risk:g} %"]
         for point in points:
-            cells += [f"{100 * point.coverage:.1f} %", point.threshold_text]
+            cells += [percent(point.coverage), point.threshold_text]
         rows.append(cells)
     print(f"\n{render_table(headers, rows, right=range(len(headers)))}")
 

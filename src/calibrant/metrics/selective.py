@@ -113,7 +113,8 @@ def risk_coverage_curve(source: StepSource) -> RiskCoverage:
     risk = (s.count - s.correct)[::-1].astype(np.float64)
     np.cumsum(risk, out=risk)
     risk /= count
-    count /= s.n or 1
+    # By their own sum: weights summed in another order differ in the last digit.
+    count /= count[-1:]
     return RiskCoverage(s.confidence[::-1], count, risk)
 
 
