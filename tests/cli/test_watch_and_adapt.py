@@ -47,6 +47,10 @@ def test_watch_prints_a_table_and_a_page(folder, capsys):
     assert "Expected accuracy of the stream" in out
     assert "No alarm" in out
     page = (folder / "page.html").read_text()
+    settings = page[page.index("<h2>Settings</h2>") :]
+    assert "estimator" in settings
+    for unset in ("None", "inflation", ">by<"):
+        assert unset not in settings
     assert "<b>bee" not in page
     assert "Expected accuracy" in page
     assert "nan" not in page.lower().replace("covariance", "")

@@ -134,8 +134,13 @@ def _estimate(found: tuple[float, float, float]) -> Markup:
 
 
 def _settings(found: Watch) -> Markup:
+    """Return the settings that were set, without old names."""
     reference = {name: value for name, value in found.reference.items() if value == value}
-    return _section("Settings", entries({**found.settings, "reference": reference or "none"}))
+    more = reference.pop("inflation", 1.0)
+    if more > 1:
+        reference["times the variance of independent rows"] = more
+    chosen = {name: v for name, v in found.settings.items() if name != "by" and v not in (None, [])}
+    return _section("Settings", entries({**chosen, "reference": reference or "none"}))
 
 
 def _section(title: str, *content: Markup | None) -> Markup:
