@@ -1,5 +1,6 @@
 """``calibrant predict`` and ``calibrant.load_run``."""
 
+import csv
 import io
 import json
 import shutil
@@ -161,6 +162,26 @@ def test_files_and_standard_input(trained, tmp_path, capsys, monkeypatch):
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == len(TEXTS)
     assert "risk" in captured.err or "at most" in captured.err
+
+
+def test_a_table_says_how_many_texts_have_no_row(trained, tmp_path, capsys):
+    run, given, out = str(trained[0]), tmp_path / "in.jsonl", tmp_path / "out.csv"
+    given.write_text(
+        "".join(json.dumps({"id": i, "text": text}) + "\n" for i, text in enumerate(TEXTS))
+    )
+    assert main(["predict", run, str(given), "-o", str(out)]) == 0
+    rows = {row["id"] for row in csv.DictReader(out.read_text().splitlines())}
+    missing = len(TEXTS) - len(rows)
+    assert missing >= 1
+    words = (
+        "1 text without entities has" if missing == 1 else f"{missing} texts without entities have"
+    )
+    assert f"4 texts. {words} no row.\n" in capsys.readouterr().out
+    given.write_text(json.dumps({"id": 2, "text": TEXTS[2]}) + "\n")
+    assert main(["predict", run, str(given), "-o", str(out), "--overwrite"]) == 0
+    assert "no row" not in capsys.readouterr().out
+    assert main(["predict", run, str(given), "-o", str(tmp_path / "out.jsonl")]) == 0
+    assert "no row" not in capsys.readouterr().out
 
 
 def test_a_mark_of_the_byte_order_and_blank_lines_are_no_texts(trained, tmp_path, capsys):

@@ -207,5 +207,5 @@ def _print(
         types = TagSet.of(predictor.labels).types if predictor.finds_entities else ()
         colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         show = partial(printed_lines, types=types if colored else ())
-    for _, text in lines(show, masked_rows(args, given.rows)):
-        sys.stdout.write(text)
+    for texts in lines(show, masked_rows(args, given.rows)):
+        sys.stdout.writelines(texts)

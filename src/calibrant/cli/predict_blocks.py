@@ -34,10 +34,10 @@ class Work(NamedTuple):
     show: Callable[[Row, Any], str]
     masks: bool
 
-    def text(self, predictor: Predictor, block: Block[Row]) -> str:
-        """Predict the rows and return their text; write their masks."""
+    def texts(self, predictor: Predictor, block: Block[Row]) -> list[str]:
+        """Predict the rows and return the text of each; write their masks."""
         found = predictor.stream(self._inputs(predictor, block), first=block.first, **self.options)
-        return "".join(map(self._line, block.rows, found))
+        return list(map(self._line, block.rows, found))
 
     def _inputs(self, predictor: Predictor, block: Block[Row]) -> list[Any]:
         if predictor.unit == "images":
@@ -50,8 +50,8 @@ class Work(NamedTuple):
         return self.show({name: row[name] for name in row if name != IMAGE}, prediction)
 
 
-Engine = Callable[[Work, Iterator[Block[Row]]], Iterator[tuple[Block[Row], str]]]
-Lines = Callable[..., Iterator[tuple[int, str]]]  # ``predicted_lines`` of ``show, rows, done``.
+Engine = Callable[[Work, Iterator[Block[Row]]], Iterator[tuple[Block[Row], list[str]]]]
+Lines = Callable[..., Iterator[list[str]]]  # ``predicted_lines`` of ``show, rows, done``.
 
 
 def predicted_lines(
@@ -63,15 +63,15 @@ def predicted_lines(
     show: Callable[[Row, Any], str],
     rows: Iterator[Row],
     done: int = 0,
-) -> Iterator[tuple[int, str]]:
-    """Yield the text of each block and its number of rows, without the first ``done`` rows."""
+) -> Iterator[list[str]]:
+    """Yield the texts of the rows of each block, without the first ``done`` rows."""
     from calibrant.progress import Progress
 
     work = Work(options, args.tokens, show, args.masks is not None)
     with Progress(total, predictor.unit) as progress:
         progress.advance(done)
-        for block, text in engine(work, cut_blocks(rows, predictor.block, done)):
-            yield len(block.rows), text
+        for block, texts in engine(work, cut_blocks(rows, predictor.block, done)):
+            yield texts
             progress.advance(len(block.rows))
 
 
@@ -95,11 +95,11 @@ def opened_engine(args: argparse.Namespace, predictor: Predictor) -> Iterator[En
 
 def _predict_here(
     predictor: Predictor, work: Work, blocks: Iterator[Block[Row]]
-) -> Iterator[tuple[Block[Row], str]]:
-    return ((block, work.text(predictor, block)) for block in blocks)
+) -> Iterator[tuple[Block[Row], list[str]]]:
+    return ((block, work.texts(predictor, block)) for block in blocks)
 
 
 def _predict_on_ray(
     ray: Any, model: Model, jobs: int | None, work: Work, blocks: Iterator[Block[Row]]
-) -> Iterator[tuple[Block[Row], str]]:
-    return stream_blocks(ray, model, work.text, blocks, jobs)
+) -> Iterator[tuple[Block[Row], list[str]]]:
+    return stream_blocks(ray, model, work.texts, blocks, jobs)

@@ -68,12 +68,32 @@ def written(
             show = table.lines
             if not file.done:
                 file.write(table.header)
-        if file.done:
+        before, empty = file.done, 0
+        if before:
             print(f"Continuing after {file.done:,} {predictor.unit}.")
-        for inputs, text in lines(show, rows, file.done):
-            file.write(text, inputs)
-    print(f"{file.done:,} {predictor.unit}.\nWritten: {printable(str(args.output))}")
+        for texts in lines(show, rows, before):
+            file.write("".join(texts), len(texts))
+            empty += texts.count("")
+    by_entity = predictor.finds_entities and args.output.suffix.lower() == ".csv"
+    left_out = _without_rows(empty, continued=before > 0) if by_entity else ""
+    print(f"{file.done:,} {predictor.unit}.{left_out}\nWritten: {printable(str(args.output))}")
     return 0
+
+
+def _without_rows(empty: int, *, continued: bool) -> str:
+    """Say that texts are not in a table, which has a row for each entity.
+
+    >>> _without_rows(15, continued=False), _without_rows(0, continued=True)
+    (' 15 texts without entities have no row.', ' Texts without entities have no row.')
+    """
+    if continued:  # The process before counted the others.
+        return " Texts without entities have no row."
+    if not empty:
+        return ""
+    count = (
+        "1 text without entities has" if empty == 1 else f"{empty:,} texts without entities have"
+    )
+    return f" {count} no row."
 
 
 def _about(
