@@ -184,7 +184,7 @@ def test_confidences_in_words(tmp_path):
     found = read(path)
     assert found.confidence.tolist() == [0.85, 0.7, 0.9, 0.5]
     assert found.correct.tolist() == [True, False, True, True]
-    assert "1 answers name none and are ignored" in notes(path)[0]
+    assert "1 without one clear answer and confidence are ignored" in notes(path)[0]
 
 
 def test_bare_numbers_above_1_are_percentages(tmp_path):

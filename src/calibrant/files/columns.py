@@ -19,6 +19,7 @@ from calibrant.predictions import Kind
 __all__ = [
     "DEFAULT_COLUMNS",
     "LABEL_NAMES",
+    "READ_NAMES",
     "SCORE_NAMES",
     "WEIGHT_NAMES",
     "Columns",
@@ -73,6 +74,8 @@ SCORE_NAMES = (
     *_LISTS,
     "scores",
 )
+# Names of columns that are never groups by themselves.
+READ_NAMES = frozenset((*SCORE_NAMES, *LABEL_NAMES, *_CONFIDENCE, *_PREDICTED, *_CORRECT))
 
 
 @dataclass(frozen=True)

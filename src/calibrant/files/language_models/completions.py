@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.language_models.translated import Translated, plain_answer, true_label
+from calibrant.files.language_models.translated import (
+    Translated,
+    other_fields,
+    plain_answer,
+    true_label,
+)
 from calibrant.files.lines import json_records
 from calibrant.inputs import shortened
 
@@ -42,14 +47,15 @@ def translate_completions(path: Path) -> Translated:
     shared between such options, at most that of the last one. An answer without an option is
     ignored and counted.
     """
-    answers: list[tuple[int, str, list[dict[str, float]]]] = []
+    answers: list[tuple[int, str, list[dict[str, float]], dict[str, Any]]] = []
     options: dict[str, None] = {}
     for line, record in json_records(path):
         where = f"{path}, line {line}"
         label, body = true_label(record, where), _body(record)
         if body is None:
             raise InputError(f"{where}: it has no 'choices'.")
-        answers.append((line, label, _top_tokens(body, where)))
+        groups = {} if body is record else other_fields(record, ("response", "body", "options"))
+        answers.append((line, label, _top_tokens(body, where), groups))
         options |= dict.fromkeys(map(str, record.get("options") or [label]))
     if len(options) < 2:
         raise InputError(
@@ -57,13 +63,14 @@ def translate_completions(path: Path) -> Translated:
             'answer in each record: "options": ["A", "B"].'
         )
     names, records, ignored = sorted(options), [], 0
-    for line, label, tokens in answers:
+    for line, label, tokens, groups in answers:
         scores = _option_scores(tokens, names)
         unanswered = scores is None
         ignored += unanswered
         scores = [0.0] * len(names) if scores is None else scores
         logits = dict(zip(names, scores, strict=True))
-        records.append((line, {"logits": logits, "label": None if unanswered else label}))
+        scored = {"logits": logits, "label": None if unanswered else label}
+        records.append((line, {**groups, **scored}))
     left = f" {ignored:,} answers without one of them are ignored." if ignored else ""
     return Translated(
         records,

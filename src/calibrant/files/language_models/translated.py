@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from calibrant.errors import InputError
+from calibrant.files.columns import READ_NAMES
 
-__all__ = ["LABEL_KEYS", "Numbered", "Translated", "plain_answer", "true_label"]
+__all__ = ["LABEL_KEYS", "Numbered", "Translated", "other_fields", "plain_answer", "true_label"]
 
 Numbered: TypeAlias = tuple[int, dict[str, Any]]
 LABEL_KEYS = (
@@ -31,6 +32,20 @@ def true_label(record: Mapping[str, Any], where: str) -> str:
         if isinstance(record.get(key), (str, int, bool)):
             return str(record[key])
     raise InputError(f"{where}: it has no true label (one of {', '.join(LABEL_KEYS[:4])}).")
+
+
+def other_fields(record: Mapping[str, Any], read: Collection[str]) -> dict[str, Any]:
+    """Return the single values of a record to group by, without those that are ``read``.
+
+    >>> other_fields({"response": "B", "label": "B", "topic": "law", "tags": []}, ["response"])
+    {'topic': 'law'}
+    """
+    taken = {*read, *LABEL_KEYS, *READ_NAMES}
+    return {
+        key: value
+        for key, value in record.items()
+        if key not in taken and not isinstance(value, (list, dict))
+    }
 
 
 def plain_answer(text: str) -> str:

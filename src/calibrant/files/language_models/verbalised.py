@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.files.columns import SCORE_NAMES
+from calibrant.files.language_models.spoken import (
+    Spoken,
+    cut_confidence,
+    names_confidence,
+    one_answer,
+    plain_key,
+    read_answer,
+)
 from calibrant.files.language_models.translated import (
     LABEL_KEYS,
     Translated,
-    plain_answer,
+    other_fields,
     true_label,
 )
 from calibrant.files.lines import json_records
@@ -19,94 +28,112 @@ from calibrant.files.lines import json_records
 __all__ = ["is_verbalised", "translate_verbalised"]
 
 _TEXT = ("response", "output", "completion", "generation", "text")
-_CONFIDENCE = re.compile(
-    r"\b(?:confidence|probability|certainty)\b[^0-9\n]{0,30}?"
-    r"(\d+(?:\.\d+)?|\.\d+)\s*(%|percent\b|/\s*\d+|out of \d+)?",
-    re.IGNORECASE,
-)
-# Of JSON, or of what looks like it: {"answer": "B", "confidence": 0.8}
-_KEYED_ANSWER = re.compile(
-    r"""["'](?:final[ _]?)?answer["']\s*:\s*(?:"([^"\n]*)"|'([^'\n]*)'|([\w.+-]+))""", re.IGNORECASE
-)
-_BOXED = re.compile(r"\\boxed\{([^{}\n]*)\}")
-_ANSWER = re.compile(
-    r"\b(?:final answer|answer)\b\s*(?:is|:|=)*\s*\(?\s*([^\n.,;)]+)", re.IGNORECASE
-)
+_OPTIONS = ("options", "choices")
 
 
 def is_verbalised(record: Mapping[str, Any]) -> bool:
-    """Return whether a record has a true label and a confidence in words."""
-    if not any(key in record for key in LABEL_KEYS):
+    """Return whether a record has a true label and a confidence in words, and no scores."""
+    if not any(key in record for key in LABEL_KEYS) or any(name in record for name in SCORE_NAMES):
         return False
     if isinstance(record.get("confidence"), str):
         return True
-    return any(isinstance(record.get(k), str) and _CONFIDENCE.search(record[k]) for k in _TEXT)
+    return any(isinstance(record.get(k), str) and names_confidence(record[k]) for k in _TEXT)
+
+
+@dataclass(frozen=True)
+class _Reply:
+    """One record: its line, confidence, text without it, stated prediction and true label."""
+
+    line: int
+    spoken: Spoken | None
+    text: str
+    predicted: Any
+    label: str
+    options: Mapping[str, str]
+    groups: Mapping[str, Any]
 
 
 def translate_verbalised(path: Path) -> Translated:
     """Turn answers that name their confidence, "Answer: B, confidence: 85 %", into top labels.
 
-    Where any bare number of the file is above 1, bare numbers are percentages. An answer
-    without a confidence is ignored and counted.
+    Where a bare number of the file is above 10, bare numbers are percentages; where none is above
+    1, they are probabilities; in between their scale is not known. A reply without one clear
+    answer and one clear confidence is ignored and counted.
     """
-    found = [(line, *_spoken(path, line, record)) for line, record in json_records(path)]
-    percent = any(bare and value > 1 for _, _, value, bare, _ in found if value is not None)
+    replies = [_reply(path, line, record) for line, record in json_records(path)]
+    scale = _bare_scale(each.spoken for each in replies)
+    labels = {plain_key(each.label): each.label for each in replies}
     records, ignored = [], 0
-    for line, answer, value, bare, label in found:
-        value = value / 100 if value is not None and bare and percent else value
+    for each in replies:
+        value = _confidence(each.spoken, scale)
         if value is not None and value > 1:
-            raise InputError(f"{path}, line {line}: a confidence of {value:g} is above 1.")
-        ignored += value is None
-        record = {"predicted": answer, "confidence": 0.5 if value is None else value}
-        records.append((line, {**record, "label": None if value is None else label}))
-    how = "; bare numbers are percentages" if percent else ""
-    left = f" {ignored:,} answers name none and are ignored." if ignored else ""
+            raise InputError(f"{path}, line {each.line}: a confidence of {value:g} is above 1.")
+        answer = _answer(each, labels)
+        unread = value is None or value < 0 or answer is None
+        ignored += unread
+        record = {
+            "predicted": each.label if unread else answer,
+            "confidence": 0.5 if unread else value,
+            "label": None if unread else each.label,
+        }
+        records.append((each.line, {**each.groups, **record}))
+    how = "; bare numbers are percentages" if scale == 100 else ""
+    left = f" {ignored:,} without one clear answer and confidence are ignored." if ignored else ""
     return Translated(records, f"{path}: confidences that the model put into words{how}.{left}")
 
 
-def _spoken(
-    path: Path, line: int, record: Mapping[str, Any]
-) -> tuple[str, float | None, bool, str]:
-    """Return the answer, the number that was named, whether it is bare, and the true label."""
+def _reply(path: Path, line: int, record: Mapping[str, Any]) -> _Reply:
     label = true_label(record, f"{path}, line {line}")
     text = next((record[k] for k in _TEXT if isinstance(record.get(k), str)), "")
-    confidence = record.get("confidence")
-    spoken = f"confidence {confidence}" if confidence is not None else text
-    answer = record.get("predicted", record.get("prediction"))
-    if answer is None:
-        answer = _stated(_BOXED.sub(r"\1", text), label)
-    number = list(_CONFIDENCE.finditer(spoken))
-    if not number:
-        return _same(str(answer), label), None, False, label
-    value, unit = float(number[-1].group(1)), (number[-1].group(2) or "").lower()
-    if unit in ("%", "percent"):
-        return _same(str(answer), label), value / 100, False, label
-    if unit:
-        return _same(str(answer), label), value / float(re.sub(r"\D", "", unit) or 1), False, label
-    return _same(str(answer), label), value, True, label
+    spoken, rest = cut_confidence(text)
+    if (stated := record.get("confidence")) is not None:
+        spoken, _ = cut_confidence(f"confidence: {stated}")
+    predicted = record.get("predicted", record.get("prediction"))
+    groups = other_fields(record, (*_TEXT, *_OPTIONS))
+    return _Reply(line, spoken, rest, predicted, label, _options(record, label), groups)
 
 
-def _stated(text: str, label: str) -> str:
-    """Return the last answer that a text states, or its first line.
+def _options(record: Mapping[str, Any], label: str) -> dict[str, str]:
+    """Return the answers that a record offers; a text that has a letter is the same answer."""
+    options = next((record[k] for k in _OPTIONS if isinstance(record.get(k), (list, dict))), [])
+    if isinstance(options, list):
+        texts = [str(each) for each in options]
+        letters = [chr(ord("A") + i) for i in range(min(26, len(texts)))]
+        lettered = dict(zip(letters, texts, strict=False))
+        if label in texts or label not in letters:
+            return {plain_key(each): each for each in texts}
+    else:
+        lettered = {str(key): str(text) for key, text in options.items()}
+    by_letter = label in lettered
+    return {
+        plain_key(each): letter if by_letter else text
+        for letter, text in lettered.items()
+        for each in (text, letter)
+    }
 
-    An answer ends at a full stop, except where the ``label`` has one too.
 
-    >>> _stated('{"answer": "B", "confidence": 0.8}', "B"), _stated("The answer is B. Sure.", "A")
-    ('B', 'B')
-    >>> _stated("Answer: St. Louis. Confidence: 90 %", "St. Louis")
-    'St. Louis'
-    """
-    if keyed := list(_KEYED_ANSWER.finditer(text)):
-        return next(group for group in keyed[-1].groups() if group is not None)
-    stated = list(_ANSWER.finditer(text))
-    if not stated:
-        return text.strip().split("\n")[0]
-    longer = text[stated[-1].start(1) :][: len(label)]
-    goes_on = len(label) > len(stated[-1].group(1))
-    return label if goes_on and longer.casefold() == label.casefold() else stated[-1].group(1)
+def _answer(reply: _Reply, labels: Mapping[str, str]) -> str | None:
+    # A label that differs from another in case alone is spelt as in its own record.
+    choices = {**labels, **reply.options, plain_key(reply.label): reply.label}
+    if reply.predicted is not None:
+        return one_answer(str(reply.predicted), choices)
+    return read_answer(reply.text, choices)
 
 
-def _same(answer: str, label: str) -> str:
-    """Return the answer, spelt as the label where they differ in case, blanks and marks alone."""
-    plain = plain_answer(answer)
-    return label if plain.casefold() == label.strip().casefold() else plain
+def _bare_scale(spoken: Iterable[Spoken | None]) -> float | None:
+    """Return the upper end of the numbers without a scale; None where it may be 10 or 100."""
+    largest = max((each.value for each in spoken if each is not None and each.bare), default=0.0)
+    if largest <= 1:
+        return 1.0
+    return 100.0 if largest > 10 else None
+
+
+def _confidence(spoken: Spoken | None, bare_scale: float | None) -> float | None:
+    if spoken is None:
+        return None
+    if spoken.scale is not None:
+        return spoken.value / spoken.scale if spoken.scale > 0 else None
+    if bare_scale is None:
+        return None
+    fraction = spoken.value <= 1 and not spoken.written.isdecimal()
+    return None if bare_scale == 100 and fraction else spoken.value / bare_scale
