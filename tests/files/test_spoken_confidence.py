@@ -1,12 +1,14 @@
 """Confidences and answers in the words of language models: every form, right, wrong or ignored."""
 
 import json
+import time
 
 import pytest
 
 from calibrant import read
 from calibrant.cli import main
 from calibrant.files import notes
+from calibrant.files.language_models.spoken import cut_confidence, read_answer
 
 READ = [
     ("B. Confidence: 85 %", 0.85),
@@ -193,3 +195,13 @@ def test_a_file_with_scores_is_no_reply_even_if_its_text_speaks_of_confidence(tm
     path = tmp_path / "news.jsonl"
     path.write_text(json.dumps(row))
     assert read(path).scores.tolist() == [[0.5, 2.0]]
+
+
+@pytest.mark.parametrize(
+    "part", ["confidence (", "confidence 8 ", " ", "\n", "answer: ", "(", "80% "]
+)
+def test_long_replies_take_no_time(part):
+    start = time.process_time()
+    _, rest = cut_confidence(part * 20_000)
+    read_answer(rest, {"b": "B"})
+    assert time.process_time() - start < 10

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 __all__ = ["Spoken", "cut_confidence", "names_confidence", "one_answer", "plain_key", "read_answer"]
 
@@ -70,7 +71,7 @@ _STATED = re.compile(
     rf"(?:\b(?P<final>final)\s+)?\b(?:answer|guess|choice|prediction)\b[\"']?"
     rf"(?:\s*(?:[:=]|-(?=\s)|\bis\b(?:\s*:)?|\bwould be\b)|(?<=^answer)(?=\s))+[^\S\n]*\n?"
     r"(?P<text>(?:(?!\b(?:final\s+)?(?:answer|guess)\b\s*[:=])[^\n])+)"
-    rf"|^\W*(?:that\s+)?(?P<subject>[^\n]{{1,60}}?)\s+is\s+(?:the\s+)?{_QUALIFIER}"
+    rf"|^[^\w\n]*(?:that\s+)?(?P<subject>[^\n]{{1,60}}?)\s+is\s+(?:the\s+)?{_QUALIFIER}"
     r"(?:answer|choice|option|correct|right)\b",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -92,6 +93,8 @@ _ENDS = re.compile(
     r"[.!?](?=\s|$)|[,;|)](?=\s|$)|\s+-\s|\s+\(|\s+(?:because|since|as|with|is)\s", re.I
 )
 _SEVERAL = re.compile(r"\s*(?:\bor\b|\band\b|/|,|&)\s*", re.IGNORECASE)
+
+_MOST_ENDS = 20  # A longer text is no answer, and would take the square of its length.
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ def _plain_text(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).split("</think>")[-1]
     text = re.sub(r"<(answer|guess|confidence|probability)>", r"\n\1: ", text, flags=re.I)
     text = re.sub(r"</\w+>", "\n", text)
+    # Long runs of blanks would take the square of their length.
+    text = re.sub(r"\n ?(?:\n ?)+", "\n", re.sub(r"[^\S\n]+", " ", text))
     return re.sub(r"\*\*|__|`+(?:json)?", "", text).replace("–", "-").replace("—", "-")
 
 
@@ -240,7 +245,7 @@ def one_answer(text: str, choices: Mapping[str, str]) -> str | None:
     parts = [plain_key(part) for part in _SEVERAL.split(text.strip(_MARKS))]
     if len(set(parts)) > 1 and all(part in choices or len(part) == 1 for part in parts):
         return None
-    ends = [match.start() for match in _ENDS.finditer(text)]
+    ends = [match.start() for match in islice(_ENDS.finditer(text), _MOST_ENDS)]
     starts = [text[:end] for end in reversed(ends)]
     letter = _LETTER.match(text)
     rest = [letter[1], *([letter[2]] if letter[2] else [])] if letter else []

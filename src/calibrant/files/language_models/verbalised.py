@@ -95,7 +95,9 @@ def _reply(path: Path, line: int, record: Mapping[str, Any]) -> _Reply:
 
 def _options(record: Mapping[str, Any], label: str) -> dict[str, str]:
     """Return the answers that a record offers; a text that has a letter is the same answer."""
-    options = next((record[k] for k in _OPTIONS if isinstance(record.get(k), (list, dict))), [])
+    options: Any = next(
+        (record[k] for k in _OPTIONS if isinstance(record.get(k), (list, dict))), []
+    )
     if isinstance(options, list):
         texts = [str(each) for each in options]
         letters = [chr(ord("A") + i) for i in range(min(26, len(texts)))]
