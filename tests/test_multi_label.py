@@ -15,6 +15,7 @@ from calibrant import (
     Predictions,
     audit,
     ece,
+    guarantee,
     load_calibrator,
     read,
     write_report,
@@ -271,3 +272,12 @@ def test_top_labels_of_missing_labels_keep_their_accuracy() -> None:
     assert found.correct.mean() == pytest.approx(right, abs=0.02)
     complete = ~np.isnan(truth).any(axis=1)
     assert found.confidence.tolist() == scores.max(axis=1)[complete].tolist()
+
+
+def test_prediction_sets_are_refused_in_words_that_name_what_they_need():
+    p = Claims.from_multi_label([[0.9, 0.3], [0.2, 0.6]] * 50, [[1, 0], [0, 1]] * 50)
+    expected = "all classes of examples with one label each, got multi-label predictions"
+    with pytest.raises(InputError, match=expected):
+        guarantee(p, coverage=0.9)
+    with pytest.raises(InputError, match=expected):
+        guarantee(p, max_missed=0.1)

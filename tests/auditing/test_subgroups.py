@@ -102,6 +102,8 @@ def test_bad_columns() -> None:
     many = Predictions.from_probabilities(p.scores, p.labels, groups={"id": np.arange(300)})
     with pytest.raises(InputError, match="'id' has more than 200 values; --per takes a column"):
         audit(many, per=["id"])
+    with pytest.raises(InputError, match="'calibrant watch --per id' groups times by day"):
+        audit(many, per="id")
 
 
 def test_the_positive_class_beside_the_top_label() -> None:

@@ -75,7 +75,8 @@ class PerGroup:
         if len(self.names) > MOST_GROUPS:
             raise InputError(
                 f"'{self.column}' has more than {MOST_GROUPS} values; --per takes a column of few "
-                "subgroups, such as a site or a language."
+                "subgroups, such as a site or a language; "
+                f"'calibrant watch --per {self.column}' groups times by day."
             )
 
     def table(self, estimate: Estimator, *, grouped: bool) -> GroupTable:

@@ -113,7 +113,7 @@ def guarantee(
     check_average(average, unit, target_risk)
     about: dict[str, Any] = {"calibrator": calibrator, "model": model}
     if isinstance(predictions, Claims):
-        _check_claims(wanted, items)
+        _check_claims(predictions.kind, wanted, items)
         assert target_risk is not None
         # Only labels that occur are known.
         about |= {"classes": 0, "label_names": predictions.label_names}
@@ -221,11 +221,11 @@ def _claimed(claims: Claims, unit: str | None) -> Items:
     return Items(confidence, correct, about, claims.names, groups, unit, name)
 
 
-def _check_claims(wanted: dict[str, float | None], items: str) -> None:
+def _check_claims(kind: str, wanted: dict[str, float | None], items: str) -> None:
     if items == "entities" or any(wanted[name] is not None for name in ("max_missed", "coverage")):
         raise InputError(
-            "Prediction sets and entities need the scores of all classes; predictions with one "
-            "confidence each only support target_risk."
+            "Prediction sets, reviews and entities need the scores of all classes of examples with "
+            f"one label each, got {kind} predictions; of these a policy takes a target risk alone."
         )
 
 
