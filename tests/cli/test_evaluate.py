@@ -64,13 +64,15 @@ def test_table_and_figure_are_of_the_map_of_the_run(tmp_path, monkeypatch, capsy
         name: {"test": numbers(ece), "shift": {"typos-2": numbers(2 * ece)}}
         for name, ece in (("identity", 0.11), ("temperature", 0.13), ("isotonic", 0.17))
     }
+    made[chosen]["entities"] = {"examples": 9, "reduction": "product", "ece": 0.0123}
     results = {**{name: made[name] for name in made if name != chosen}, chosen: made[chosen]}
     out, figure = run_evaluate(results, tmp_path, monkeypatch, capsys)
+    assert "ECE 0.0123 (data as it is)\n" in out
     row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
     if chosen == "identity":
         assert row == ["typos-2", "0.5000", "0.2200", "1.0000", "0.2000", "0.7000"]
         assert "(C)" not in out
-        assert "has no calibrator" in out
+        assert "The run's calibrator is the identity" in out
         assert "ECE with temperature" in figure
     else:
         assert row[:4] == ["typos-2", "0.5000", "0.2200", "0.3400"]

@@ -161,10 +161,12 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     headers = ["data", *(title for _, _, title in columns)]
     print(render_table(headers, rows, right=range(1, len(headers))))
     if chosen == "identity":
-        print("\nThe run has no calibrator.")
+        print("\nThe run's calibrator is the identity: it leaves the confidences as they are.")
     else:
         print(f"\n(C): with the calibrator of the run, {chosen}, fitted on its validation split.")
-    print(*(f"{printable(line)}\n" for line in describe_entities(mapped)), sep="", end="")
+    where = " (data as it is)" if raw.get("shift") else ""
+    for line in describe_entities(mapped):
+        print(f"{printable(line)}{where}")
     if args.figure is not None:
         print(f"Figure: {printable(str(args.figure))}")
 

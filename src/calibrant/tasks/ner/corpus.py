@@ -158,11 +158,25 @@ def _cut(
     for split, sentences in cut.items():
         unfit = sum(sum(sentence.unfit) for sentence in sentences)
         if unfit:
-            notes.append(
-                f"{unfit:,} entities of {split} begin or end inside of a word, or share it: they "
-                "are widened to whole words for training, and count as missed."
-            )
+            notes.append(_widened(unfit, split))
     return cut, marked
+
+
+def _widened(unfit: int, split: str) -> str:
+    """Say that entities do not fit the words.
+
+    >>> _widened(1, "train")[:53], _widened(2, "test")[:49]
+    ('1 entity of train begins or ends inside of a word, or', '2 entities of test begin or end inside of a word,')
+    """  # noqa: E501
+    if unfit == 1:
+        return (
+            f"1 entity of {split} begins or ends inside of a word, or shares it: it is widened to "
+            "whole words for training, and counts as missed."
+        )
+    return (
+        f"{unfit:,} entities of {split} begin or end inside of a word, or share it: they are "
+        "widened to whole words for training, and count as missed."
+    )
 
 
 def cut_as(sentences: Sequence[Sentence], cutting: Cutting) -> list[Sentence]:
