@@ -198,6 +198,52 @@ def test_order_of_examples_is_irrelevant(name):
     np.testing.assert_allclose(probabilities(a.transform(p)), probabilities(b.transform(p)), 1e-4)
 
 
+def repeated_texts(noise, n=403, copies=195, weights=None):
+    """Some texts, one of them in whole sentences: its logits differ by ``noise``."""
+    rng = np.random.default_rng(0)
+    p = tagged(n=n + copies, scale=1.5)
+    logits = p.scores.astype(np.float64)
+    logits[n:] = (1.0, 0.2, -0.3, 2.5, -0.9)
+    labels = np.append(p.labels[:n], np.where(rng.random(copies) < 0.7, 3, p.labels[n:]))
+    logits[n:] += noise * rng.normal(size=(copies, 5))
+    return Predictions.from_logits(
+        logits, labels, label_names=NAMES, groups=p.groups, weights=weights
+    )
+
+
+@maps
+@kinds
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+def test_rounding_of_equal_predictions_makes_no_difference(name, of_kind, weighted):
+    calibrator = calibrator_class(name)()
+    if weighted and not calibrator.takes_weights:
+        pytest.skip(f"{name} takes no weights")
+    weights = np.random.default_rng(3).integers(1, 4, 598) if weighted else None
+    p = repeated_texts(1e-7, weights=weights)
+    quiet_fit(calibrator, of_kind(p))
+    copies = p[np.arange(403, 598)]
+    moved = copies.scores + np.random.default_rng(1).uniform(-1e-7, 1e-7, copies.scores.shape)
+    found = probabilities(calibrator.transform(of_kind(copies.with_scores(moved, "logits"))))
+    groups = copies.groups["position"]  # Some calibrators depend on it.
+    for group in np.unique(groups):
+        assert np.ptp(found[groups == group], axis=0).max() < 1e-4
+
+
+@maps
+def test_float32_probabilities_near_one_are_as_equal(name):
+    p = repeated_texts(0.0)
+    logits = p.scores + 0.0
+    logits[403:, 3] += 9.0
+    p = as_probabilities(p.with_scores(logits, "logits"))
+    scores = p.scores.astype(np.float32)
+    scores[403:] *= 1 + np.random.default_rng(2).integers(-1, 2, (195, 1)) * np.float32(6e-8)
+    calibrator = quiet_fit(calibrator_class(name)(), p.with_scores(scores, "probabilities"))
+    found = probabilities(calibrator.transform(p.with_scores(scores, "probabilities")))[403:]
+    groups = p.groups["position"][403:]
+    for group in np.unique(groups):
+        assert np.ptp(found[groups == group], axis=0).max() < 1e-4
+
+
 @maps
 def test_chunks_make_no_difference(fitted, name, monkeypatch):
     new = tagged(n=101, seed=7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.calibrators.faultless import supported
-from calibrant.calibrators.histogram import StepCurve, equal_mass_edges, steps
+from calibrant.calibrators.histogram import Runs, StepCurve, steps
 from calibrant.calibrators.scalar import OneVsRest, ScalarCurve
 from calibrant.errors import InputError
 
@@ -61,10 +61,8 @@ class _AveragedHistograms(StepCurve):
     ) -> dict[str, np.ndarray]:
         of_events = None if weights is None else weights[happened]
         every_below, events_below = _Below(scores, weights), _Below(scores[happened], of_events)
-        every = [
-            equal_mass_edges(every_below.scores, b, ascending=True, weights=every_below.weights)
-            for b in self._bin_counts(int(every_below.total + 1e-9))
-        ]
+        runs = Runs(every_below.scores, every_below.weights)
+        every = [runs.edges(b) for b in self._bin_counts(int(every_below.total + 1e-9))]
         models = list({edges.tobytes(): edges for edges in every}.values())  # Ties leave fewer.
         evidence, values = _posteriors(every_below, events_below, models, self.others)
         likely = np.exp(evidence - evidence.max())

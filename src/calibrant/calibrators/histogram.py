@@ -12,9 +12,17 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import bin_numbers, step
 from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
+from calibrant.calibrators.ties import tied_runs, tolerance
 from calibrant.errors import InputError
 
-__all__ = ["HistogramBinning", "StepCurve", "TopLabelHistogramBinning", "equal_mass_edges", "steps"]
+__all__ = [
+    "HistogramBinning",
+    "Runs",
+    "StepCurve",
+    "TopLabelHistogramBinning",
+    "equal_mass_edges",
+    "steps",
+]
 
 
 class StepCurve(ScalarCurve):
@@ -39,45 +47,49 @@ def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def equal_mass_edges(
-    scores: np.ndarray, bins: int, *, ascending: bool = False, weights: np.ndarray | None = None
+    scores: np.ndarray, bins: int, weights: np.ndarray | None = None
 ) -> np.ndarray:
     """Return inner edges that split the scores into bins of nearly equal size.
 
     Each edge lies halfway between the largest score of its bin and the next one: on a score itself,
     a last bit that NumPy, torch and ONNX round differently would put it into another bin. Tied
-    scores stay together; a bin that ties would leave empty is merged, so there may be fewer.
-    ``ascending`` scores need not be sorted again. With sample weights bins have nearly the same
-    sum of weights.
+    scores, also those that differ by rounding alone (:mod:`calibrant.calibrators.ties`), stay
+    together; a bin that ties would leave empty is merged, so there may be fewer. With sample
+    weights bins have nearly the same sum of weights.
 
     >>> equal_mass_edges(np.array([0.1, 0.2, 0.3, 0.3, 0.3, 1.0]), 3)
     array([0.25, 0.65])
     """
-    if weights is not None:
-        return _equal_weight_edges(scores, bins, weights)
-    starts = np.unique(np.arange(1, bins) * len(scores) // bins)
-    starts = starts[starts > 0]
-    ordered = scores
-    if len(starts) and not ascending:
+    if weights is None:
+        starts = np.unique(np.arange(1, bins) * len(scores) // bins)
+        starts = starts[starts > 0]
         # Only the scores next to the edges need to be in sorted position.
-        ordered = np.partition(scores, np.append(starts - 1, starts))
-    ends, following = ordered[starts - 1], ordered[starts]
-    if (ends == following).any():
-        ordered = scores if ascending else np.sort(scores)
-        ends = np.unique(ends)
-        ends = ends[ends < ordered[-1]]
-        following = ordered[np.searchsorted(ordered, ends, side="right")]
-    return _halfway(ends, following)
+        ordered = np.partition(scores, np.append(starts - 1, starts)) if len(starts) else scores
+        ends, following = ordered[starts - 1], ordered[starts]
+        if (following - ends > tolerance(ends)).all():
+            return _halfway(ends, following)
+        return Runs(np.sort(scores)).edges(bins)
+    order = np.argsort(scores)
+    return Runs(scores[order], weights[order]).edges(bins)
 
 
-def _equal_weight_edges(scores: np.ndarray, bins: int, weights: np.ndarray) -> np.ndarray:
-    """Return the edges of rows that are repeated as often as their weights say."""
-    distinct, where = np.unique(scores, return_inverse=True)
-    below = np.cumsum(np.bincount(where.reshape(-1), weights))
-    # The last row before k / bins of the mass: whole rows, so one below it still counts.
-    wanted = np.arange(1, bins) * below[-1] / bins - 1
-    ends = np.unique(np.searchsorted(below, wanted[wanted >= 0], side="right"))
-    ends = ends[ends < len(distinct) - 1]
-    return _halfway(distinct[ends], distinct[ends + 1])
+class Runs:
+    """Ascending scores as runs of ties, with the number of examples up to each run's end."""
+
+    def __init__(self, ordered: np.ndarray, weights: np.ndarray | None = None) -> None:
+        self._ordered, self._first = ordered, tied_runs(ordered)
+        if weights is None:
+            self._below = np.append(self._first[1:], len(ordered))
+        else:
+            self._below = np.cumsum(np.add.reduceat(weights, self._first))
+
+    def edges(self, bins: int) -> np.ndarray:
+        """Return the edges of bins of nearly equal mass; weights count as repeated rows."""
+        # The last row before k / bins of the mass: whole rows, so one below it still counts.
+        wanted = np.arange(1, bins) * self._below[-1] / bins - 1
+        ends = np.unique(np.searchsorted(self._below, wanted[wanted >= 0], side="right"))
+        cuts = self._first[ends[ends < len(self._first) - 1] + 1]
+        return _halfway(self._ordered[cuts - 1], self._ordered[cuts])
 
 
 def _halfway(ends: np.ndarray, following: np.ndarray) -> np.ndarray:
@@ -165,7 +177,7 @@ class _Histogram(StepCurve):
         self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
         if self.equal == "mass":
-            edges = equal_mass_edges(scores, self.bins, weights=weights)
+            edges = equal_mass_edges(scores, self.bins, weights)
         else:
             edges = np.arange(1, self.bins) / self.bins
         index, bins = bin_numbers(edges, scores), len(edges) + 1

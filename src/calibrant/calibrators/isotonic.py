@@ -11,6 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import interpolate
 from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
+from calibrant.calibrators.ties import by_score
 from calibrant.errors import InputError
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "Isotonic",
     "TopLabelCentredIsotonic",
     "TopLabelIsotonic",
-    "by_score",
     "pool_adjacent_violators",
 ]
 
@@ -120,18 +120,18 @@ class _IsotonicCurve(ScalarCurve):
     def fit(
         self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
-        distinct, count, hits = by_score(scores, happened, weights)
-        means, starts = pool_adjacent_violators(hits / count, count)
-        weights = np.add.reduceat(count, starts)
+        points = by_score(scores, happened, weights)
+        means, starts = pool_adjacent_violators(points.hits / points.weight, points.weight)
+        weights = np.add.reduceat(points.weight, starts)
         values = self._drawn_in(means, weights)
         if self.centred and len(means) > 1:
             return {
-                "nodes_": np.add.reduceat(distinct * count, starts) / weights,
+                "nodes_": np.add.reduceat(points.middle * points.weight, starts) / weights,
                 "values_": values,
             }
-        ends = np.append(starts[1:], len(distinct)) - 1
+        ends = np.append(starts[1:], len(points.weight)) - 1
         # A block is flat from its first to its last score; a line connects two blocks.
-        nodes = np.stack([distinct[starts], distinct[ends]], axis=1).ravel()
+        nodes = np.stack([points.low[starts], points.high[ends]], axis=1).ravel()
         return {"nodes_": nodes, "values_": np.repeat(values, 2)}
 
     def _drawn_in(self, means: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -143,24 +143,6 @@ class _IsotonicCurve(ScalarCurve):
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return interpolate(values["nodes_"], values["values_"], scores)
-
-
-def by_score(
-    scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct scores in ascending order, their counts, and their events.
-
-    With sample weights both are sums of weights.
-    """
-    order = np.argsort(scores)
-    ordered = scores[order]
-    first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))
-    if weights is not None:
-        sums = (weights[order], np.where(happened, weights, 0.0)[order])
-        count, hits = (np.add.reduceat(column, first) for column in sums)
-        return ordered[first], count, hits
-    count = np.diff(np.append(first, len(ordered)))
-    return ordered[first], count, np.add.reduceat(happened[order].astype(np.int64), first)
 
 
 def pool_adjacent_violators(

@@ -11,6 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import interpolate
 from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.scalar import ScalarCurve, TopLabel
+from calibrant.calibrators.ties import by_score
 from calibrant.errors import InputError
 
 __all__ = ["Spline"]
@@ -75,14 +76,11 @@ class _SplineCurve(ScalarCurve):
     def fit(
         self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
-        order = np.argsort(scores)
-        ordered = scores[order]
-        last = np.flatnonzero(np.append(ordered[1:] > ordered[:-1], True))
-        counts = np.ones(len(scores)) if weights is None else weights[order]
-        total = float(counts.sum())
-        t = counts.cumsum()[last] / total
-        reference = ordered if self.less_confidence else np.zeros_like(ordered)
-        h = (counts * (happened[order] - reference)).cumsum()[last] / total
+        points = by_score(scores, happened, weights)
+        total = float(points.weight.sum())
+        t = points.weight.cumsum() / total
+        reference = points.middle if self.less_confidence else np.zeros(len(t))
+        h = (points.hits - points.weight * reference).cumsum() / total
         knots = np.linspace(0, 1, self.knots)
         # h(0) = 0 is a point of the curve too.
         basis = natural_splines(np.append(0, t), knots)
@@ -92,9 +90,12 @@ class _SplineCurve(ScalarCurve):
         # the curve may go up and down.
         before, after = np.append(0, t)[:-1][kept], t[kept]
         ends = [natural_splines(at, knots) @ coefficients for at in (before, after)]
-        slope = (ends[1] - ends[0]) / (after - before) + reference[last][kept]
+        slope = (ends[1] - ends[0]) / (after - before) + reference[kept]
         between = np.full(len(slope), total / (self.knots - 1))
-        nodes, values = ordered[last][kept], supported(slope, between, self.floor)
+        values = supported(slope, between, self.floor)
+        # Flat over scores that differ by rounding alone.
+        nodes, first = np.unique([points.low[kept], points.high[kept]], return_index=True)
+        values = np.tile(values, 2)[first]
         if len(nodes) == 1:
             nodes, values = np.repeat(nodes, 2), np.repeat(values, 2)
         return {"nodes_": nodes, "values_": values}

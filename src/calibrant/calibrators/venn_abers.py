@@ -9,17 +9,14 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import FLOOR, step
-from calibrant.calibrators.isotonic import by_score, pool_adjacent_violators
+from calibrant.calibrators.isotonic import pool_adjacent_violators
 from calibrant.calibrators.likelihood import as_kind
 from calibrant.calibrators.scalar import OneVsRest, ScalarCurve, TopLabel
+from calibrant.calibrators.ties import by_score, tolerance
 from calibrant.claims import Claims
 from calibrant.predictions import Predictions
 
 __all__ = ["TopLabelVennAbers", "VennAbers"]
-
-# Scores within this relative distance are equal: NumPy, torch and ONNX round the last bits
-# differently, and the bounds jump at every fitted score.
-_SAME = 1e-10
 
 
 class VennAbers(OneVsRest):
@@ -103,14 +100,16 @@ class _VennAbersCurve(ScalarCurve):
     def fit(
         self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
-        distinct, count, hits = by_score(scores, happened, weights)
+        low_end, _, high_end, count, hits = by_score(scores, happened, weights)
         high = upper_bounds(count, hits)
         low = 1 - upper_bounds(count[::-1], (count - hits)[::-1])[::-1]
-        # p₁ of a score between two fitted ones is that of the next, p₀ that of the one before.
-        gap = np.minimum(_SAME * np.abs(distinct), np.diff(distinct, append=np.inf) / 4)
-        below = np.minimum(_SAME * np.abs(distinct), np.diff(distinct, prepend=-np.inf) / 4)
-        low_edges, low = _steps(distinct - below, np.append(0.0, low))
-        high_edges, high = _steps(distinct + gap, np.append(high, 1.0))
+        # p₁ of a score between two fitted ones is that of the next, p₀ that of the one before. The
+        # bounds jump there, so not at the fitted scores: a new one may be rounded in another way.
+        gaps = (low_end[1:] - high_end[:-1]) / 4
+        below = np.minimum(tolerance(low_end), np.append(np.inf, gaps))
+        above = np.minimum(tolerance(high_end), np.append(gaps, np.inf))
+        low_edges, low = _steps(low_end - below, np.append(0.0, low))
+        high_edges, high = _steps(high_end + above, np.append(high, 1.0))
         return {"low_edges_": low_edges, "low_": low, "high_edges_": high_edges, "high_": high}
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
