@@ -83,7 +83,9 @@ def _exported(args: argparse.Namespace) -> int:
         content = {"folder": str(made.folder), "bytes": made.bytes, "quantised": quantised}
         print(document("export", {**content, "difference": made.difference}))
         return 0
-    print(f"Probabilities differ from the run's by at most {made.difference:.1e}.")
+    print(
+        f"Probabilities before calibration differ from the run's by at most {made.difference:.1e}."
+    )
     if made.quantised is not None:
         print(made.quantised)
     print(f"Written: {printable(str(made.folder))} ({made.bytes / 1e6:.1f} MB)")
