@@ -50,7 +50,7 @@ def test_temperature_and_scikit_learn(classes):
 
 
 def lowest_of_ties(scores):
-    """Return the scores, each as the lowest of those that differ from it by rounding alone."""
+    """Return the scores, with the lowest of each run of near ties in place of all of it."""
     order = np.argsort(scores)
     first = tied_runs(scores[order])
     result = np.empty_like(scores)

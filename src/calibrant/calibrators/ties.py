@@ -86,7 +86,7 @@ def tolerance(scores: np.ndarray, *, float32: bool = True) -> np.ndarray:
     this type, which are more than that near 1.
 
     >>> tolerance(np.array([0.5, 0.999]), float32=False)
-    array([5.00000000e-07, 1.37993964e-08])
+    array([5.0000000e-07, 1.3799696e-08])
     """
     inside = scores.clip(1e-300, 1 - 2.0**-53)
     log_odds = np.log(inside) - np.log1p(-inside)
