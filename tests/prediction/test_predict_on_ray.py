@@ -21,6 +21,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL"),
     pytest.mark.xdist_group("ray"),  # One cluster at a time.
     pytest.mark.filterwarnings("ignore"),  # Of Ray: deprecations.
+    pytest.mark.timeout(900),  # Actors start slowly where other tests keep both cores busy.
 ]
 TEXTS, BLOCK = 400, 20
 
