@@ -50,7 +50,10 @@ class PredictedColumn:
         ray: Any = require("ray", "ray", "A dataset of Ray")
         data: Any = require("ray.data", "ray", "A dataset of Ray")
         self._check(dataset.columns() or [])
-        gpus = self.model.uses_gpus and ray.cluster_resources().get("GPU", 0) > 0
+        there = ray.cluster_resources()
+        gpus = self.model.uses_gpus and there.get("GPU", 0) > 0
+        # Actors keep their processor: where there is one, none would be left for what reads.
+        processors = 1 if there.get("CPU", 0) >= 2 else 0
         actors = data.ActorPoolStrategy(min_size=1, max_size=jobs)
         return dataset.map_batches(
             _BatchPredictor,
@@ -58,6 +61,7 @@ class PredictedColumn:
             batch_format="pyarrow",
             batch_size=self.block,
             compute=actors,
+            num_cpus=processors,
             num_gpus=int(gpus),
         )
 
