@@ -1,4 +1,4 @@
-"""The tables of docs/findings.md and README.md that `calibrant report` does not print as such.
+"""The tables of docs/findings and README.md that `calibrant report` does not print as such.
 
     python benchmarks/findings.py
 

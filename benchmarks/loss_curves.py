@@ -1,4 +1,4 @@
-"""The picture of docs/findings.md: a run that collapses, one that learns late, one that learns.
+"""The picture of docs/findings/papers-setting.md: a run that collapses, one that learns late, one that learns.
 
 python benchmarks/loss_curves.py docs/images/collapse.png
 """

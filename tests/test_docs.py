@@ -34,8 +34,17 @@ def test_a_broken_link_and_a_missing_heading_are_found(tmp_path, monkeypatch):
 
 def test_every_page_is_in_the_navigation():
     listed = {target for targets in pages.sections().values() for target in targets}
+    listed |= {part for page in listed if page.endswith(".md") for part in pages.parts_of(page)}
     decisions = {page for page in pages.staged_pages() if page.startswith("docs/decisions/")}
     assert set(pages.staged_pages()) - decisions - {"docs/index.md"} == listed - {"docs/decisions"}
+
+
+def test_numbers_of_the_conclusions_are_those_of_their_pages():
+    conclusions = (ROOT / "docs/findings.md").read_text("utf-8")
+    measured = "".join(p.read_text("utf-8") for p in (ROOT / "docs/findings").glob("*.md"))
+    numbers = set(re.findall(r"(?<![\d.])\d*\.\d+", conclusions))
+    assert len(numbers) > 20
+    assert numbers - set(re.findall(r"(?<![\d.])\d*\.\d+", measured)) == set()
 
 
 def test_links_of_the_site():

@@ -1,7 +1,8 @@
 """Stage the pages of the repository as one tree, with links that hold there.
 
 ``docs/index.md`` is the navigation: each of its sections becomes a page, and each link of a section
-an entry. A page that is in no section is an error.
+an entry. The pages of a folder belong to the page of the same name, which links each of them
+(``findings/*.md`` to ``findings.md``). A page that is in no section is an error.
 """
 
 from __future__ import annotations
@@ -44,6 +45,20 @@ def sections() -> dict[str, list[str]]:
         links = re.findall(r"^- \[[^\]]+\]\(([^)#]+)\)", text, re.MULTILINE)
         found[title] = [repository_path("docs/index.md", link) for link in links]
     return found
+
+
+def parts_of(page: str) -> list[str]:
+    """Return the pages in the folder of a page's name, in the order of its links.
+
+    >>> parts_of("docs/findings.md")[0]
+    'docs/findings/entities.md'
+    """
+    folder = page.removesuffix(".md") + "/"
+    links = (
+        repository_path(page, link) for _, link in LINK.findall((ROOT / page).read_text("utf-8"))
+    )
+    targets = (link.partition("#")[0] for link in links)
+    return list(dict.fromkeys(target for target in targets if target.startswith(folder)))
 
 
 def repository_path(page: str, link: str) -> str:
@@ -93,6 +108,13 @@ def stage(source: Path, reference: Sequence[str]) -> None:
         write(source / place, with_site_links(text, page, place, pages))
     shutil.copytree(DOCS / "images", source / "images", dirs_exist_ok=True)
     write(source / "decisions.md", decisions(pages))
+    for page, place in pages.items():
+        if parts := [
+            posixpath.relpath(pages[part], posixpath.dirname(place) or ".")
+            for part in parts_of(page)
+        ]:
+            with (source / place).open("a", encoding="utf-8") as file:
+                file.write(f"\n{toctree(parts)}")
     write_navigation(source, pages, reference)
 
 

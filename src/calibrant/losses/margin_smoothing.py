@@ -25,7 +25,7 @@ def margin_smoothing(
     λ (``weight``) 0.1; m (``margin``) 10 for images, 6 for text. The text sums over the classes;
     the reference code takes the mean, which ``class_mean=True`` reproduces. Summed, the penalty
     grows with their number: with 150 intents a confidence of .35 was left where .95 were right
-    (docs/findings.md), so take the mean, or a smaller λ, where there are more than a few.
+    (docs/findings/texts.md), so take the mean, or a smaller λ, where there are more than a few.
 
     Reference: Liu et al., The Devil is in the Margin, CVPR 2022.
 
