@@ -196,6 +196,14 @@ def test_a_mark_of_the_byte_order_and_blank_lines_are_no_texts(trained, tmp_path
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [row, row]
 
 
+def test_tables_with_semicolons(trained, tmp_path, capsys):
+    given = tmp_path / "in.csv"
+    given.write_text(f'id;text\n7;"{TEXTS[2]}; and, so on"\n')
+    assert main(["predict", str(trained[0]), str(given), "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["id"], row["text"]) == ("7", f"{TEXTS[2]}; and, so on")
+
+
 def test_bad_input_is_one_line(trained, tmp_path, capsys):
     run = str(trained[0])
     (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")

@@ -108,7 +108,24 @@ def test_semicolons_and_decimal_commas(tmp_path: Path, plain: bool) -> None:
     assert p.scores[:, 1].tolist() == [0.9, 0.25]
     assert p.groups["site"].tolist() == ["A, B", "C"]
     rewrite(path, tmp_path / "q.csv", lambda q: q.with_scores(q.scores / 1, "probabilities"))
-    assert (tmp_path / "q.csv").read_text().startswith("y_prob;y_true;site\n0.9;1;A, B\n")
+    assert (tmp_path / "q.csv").read_text() == path.read_text()
+
+
+def test_the_decimal_sign_is_that_of_the_first_score_with_one(tmp_path: Path) -> None:
+    path, target = tmp_path / "p.csv", tmp_path / "q.csv"
+    path.write_text("logits:a;logits:b;label;price\n0;1;a;1.5\n2,5;-1;b;2.5\n")
+    rewrite(path, target, lambda q: q.with_scores(q.probabilities(), "probabilities"))
+    lines = target.read_text().splitlines()
+    assert lines[0] == "probabilities:a;probabilities:b;label;price"
+    assert lines[1].startswith("0,2689414")
+    assert lines[1].endswith(";a;1.5")
+    assert "." not in lines[2].removesuffix("2.5")
+    assert np.allclose(read(target).scores, read(path).probabilities(), rtol=0, atol=1e-15)
+    path.write_text("y_prob;y_true\n0;1\n1;0\n")  # No sign at all.
+    rewrite(
+        path, target, lambda q: q.with_scores(q.scores * 0 + 0.5, "probabilities"), overwrite=True
+    )
+    assert target.read_text() == "y_prob;y_true\n0.5;1\n0.5;0\n"
 
 
 def test_tabs(tmp_path: Path) -> None:

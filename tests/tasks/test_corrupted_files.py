@@ -86,9 +86,8 @@ def test_records_keep_everything_but_the_text(tmp_path):
     assert new == [corrupt_text(text, "typos", 5, seed=3, number=n) for n, text in texts]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
-def test_tables(tmp_path, suffix):
-    separator = "\t" if suffix == ".tsv" else ","
+@pytest.mark.parametrize(("suffix", "separator"), [(".csv", ","), (".csv", ";"), (".tsv", "\t")])
+def test_tables(tmp_path, suffix, separator):
     text = f'label{separator}query\nx{separator}"one, ""two""\nthree"\ny{separator}four\n'
     source, target = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     source.write_text(text)

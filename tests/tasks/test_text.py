@@ -17,9 +17,9 @@ from calibrant.tasks.text.corpus import load_texts
 PETS = [("It barks.", "dog"), ("It purrs, and\nsleeps.", "cat"), ("", "dog"), ("Miau!", "cat")] * 5
 
 
-def write(folder: Path, split: str, suffix: str, pairs=PETS) -> None:
+def write(folder: Path, split: str, suffix: str, pairs=PETS, comma: str = ",") -> None:
     folder.mkdir(exist_ok=True)
-    separator = "\t" if "tsv" in suffix else ","
+    separator = "\t" if "tsv" in suffix else comma
     if "jsonl" in suffix:
         text = "\n".join(json.dumps({"text": t, "label": y}) for t, y in pairs)
     else:
@@ -39,6 +39,13 @@ def test_files(suffix: str, tmp_path: Path) -> None:
         names = [corpus.labels[y] for y in corpus.classes[split]]
         assert list(zip(corpus.texts[split], names, strict=True)) == PETS
     assert corpus.notes == ("15 texts are empty.",)
+
+
+def test_semicolons_separate_as_spreadsheets_write_them(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        write(tmp_path, split, ".csv", comma=";")
+    corpus = load_texts(str(tmp_path))
+    assert list(corpus.texts["test"]) == [text for text, _ in PETS]
 
 
 def test_class_folders(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.lines import allow_long_cells
+from calibrant.files.lines import allow_long_cells, csv_delimiter
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file, door, has_half_a_character, parse_json
 from calibrant.tasks.image.picture_files import SUFFIXES
@@ -28,7 +28,7 @@ PREDICTED = (
 )  # fmt: skip
 _WORDS = ("tokens", "words")
 _CHECK = Callable[[Any, str], None]
-_TABLES = {".csv": ",", ".tsv": "\t"}
+_TABLES = (".csv", ".tsv")
 _FILES = (".txt", ".jsonl", *_TABLES)
 # Files that are not lines of text.
 _OTHER_FILES = (".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
@@ -69,9 +69,8 @@ def read_rows(given: str | None, tokens: bool, taken: Sequence[str]) -> Input:
         )
     with path.open("rb") as file:
         total = sum(1 for _ in file)
-    delimiter = _TABLES.get(path.suffix.lower())
-    if delimiter is not None:
-        return Input(_table_rows(path, delimiter, check), total - 1, (path,))
+    if path.suffix.lower() in _TABLES:
+        return Input(_table_rows(path, check), total - 1, (path,))
     return Input(_file_rows(path, check), total, (path,))
 
 
@@ -136,8 +135,9 @@ def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
         yield from _parsed_rows(file, str(path), check if lines else None)
 
 
-def _table_rows(path: Path, delimiter: str, check: _CHECK) -> Iterator[Row]:
+def _table_rows(path: Path, check: _CHECK) -> Iterator[Row]:
     allow_long_cells()
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else csv_delimiter(path)
     with path.open(encoding="utf-8-sig", newline="") as file, door(path, "not a table of UTF-8"):
         reader = csv.DictReader(file, delimiter=delimiter, strict=True, restkey="")
         for row in reader:

@@ -18,9 +18,9 @@ from calibrant.files.format import Block, Format, Layout, NewScores, other_colum
 from calibrant.files.lines import (
     TextSource,
     column_of_texts,
+    csv_delimiter,
     csv_header,
     csv_records,
-    numbered_lines,
     text_file,
 )
 from calibrant.inputs import shortened
@@ -34,7 +34,7 @@ class CsvSource(TextSource[list[str]]):
 
     def __init__(self, path: Path, delimiter: str | None = None) -> None:
         self.path = path
-        self.delimiter = delimiter or _delimiter(path)
+        self.delimiter = delimiter or csv_delimiter(path)
         self._header_line, header = csv_header(path, self.delimiter)
         self.columns = dict.fromkeys(header, ())
 
@@ -66,12 +66,21 @@ class CsvSource(TextSource[list[str]]):
         scored = {name: k for k, name in enumerate(new.layout.scores)}
         kept = {name: i for i, name in enumerate(self.columns) if new.keeps(name)}
         cells = [(i, scored.get(name)) for name, i in kept.items()]
+        written = _with_commas if self._has_decimal_commas(new.layout.scores) else list
         with text_file(target) as file:
             writer = csv.writer(file, lineterminator="\n", delimiter=self.delimiter)
             writer.writerow(new.renamed.get(name, name) for name in kept)
             for record, scores in self.rewritten(new):
-                row = scores if new.layout.per_class else [scores]
+                row = written(scores if new.layout.per_class else [scores])
                 writer.writerow([record[i] if k is None else row[k] for i, k in cells])
+
+    def _has_decimal_commas(self, names: Sequence[str]) -> bool:
+        """Return whether the first of these columns' numbers that is not whole has a comma."""
+        if self.delimiter != ";":
+            return False
+        places = [list(self.columns).index(name) for name in names]
+        cells = (record[place] for _, record in self.records() for place in places)
+        return "," in next((cell for cell in cells if "," in cell or "." in cell), "")
 
     def _numbers(self, name: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         if self.delimiter == ";":  # Where the semicolon separates, the decimal point is a comma.
@@ -86,10 +95,8 @@ class CsvSource(TextSource[list[str]]):
             ) from None
 
 
-def _delimiter(path: Path) -> str:
-    """Return the semicolon if the first line has some and no comma, as spreadsheets write it."""
-    _, first = next(numbered_lines(path), (0, ""))
-    return ";" if ";" in first and "," not in first else ","
+def _with_commas(numbers: Sequence[float]) -> list[str]:
+    return [str(number).replace(".", ",") for number in numbers]
 
 
 def _is_number(text: str) -> bool:

@@ -35,6 +35,7 @@ __all__ = [
     "allow_long_cells",
     "column_of_texts",
     "column_of_values",
+    "csv_delimiter",
     "csv_header",
     "csv_records",
     "is_gzipped",
@@ -126,6 +127,12 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise InputError(f"{path}, line {number}: not UTF-8 text; save it as UTF-8.") from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(f"{path}: damaged after line {number} ({error}).") from None
+
+
+def csv_delimiter(path: Path) -> str:
+    """Return the semicolon if the first line has some and no comma, as spreadsheets write it."""
+    _, first = next(numbered_lines(path), (0, ""))
+    return ";" if ";" in first and "," not in first else ","
 
 
 def csv_header(path: Path, delimiter: str = ",") -> tuple[int, list[str]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from calibrant.corruptions import TEXT, corrupt_text
 from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
-from calibrant.files.lines import numbered_lines, text_file
+from calibrant.files.lines import csv_delimiter, numbered_lines, text_file
 from calibrant.outputs import new_file
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.annotations import SPANS, TAGS, WORDS, tagged
@@ -180,8 +180,9 @@ def _record(work: _Work, record: dict[str, Any], number: int, where: str) -> dic
 
 def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
     suffix = ".tsv" if ".tsv" in work.source.name.lower() else ".csv"
+    delimiter = "\t" if suffix == ".tsv" else csv_delimiter(work.source)
     row = io.StringIO()
-    writer = csv.writer(row, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    writer = csv.writer(row, delimiter=delimiter, lineterminator="\n")
     number = -1
     for number, (line, record) in enumerate(read_records(work.source, suffix)):
         if not number:

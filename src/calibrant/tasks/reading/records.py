@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.files.lines import csv_header, csv_records, json_records
+from calibrant.files.lines import csv_delimiter, csv_header, csv_records, json_records
 from calibrant.inputs import check_file
 
 __all__ = ["SUFFIXES", "TEXTS", "field", "read_records"]
@@ -25,7 +25,7 @@ def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, d
     check_file(path)
     if ".jsonl" in name:
         return json_records(path, as_text=True)
-    return _table(path, "\t" if ".tsv" in name else ",")
+    return _table(path, "\t" if ".tsv" in name else csv_delimiter(path))
 
 
 def field(record: dict[str, Any], names: Sequence[str], where: str) -> Any:
