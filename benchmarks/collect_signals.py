@@ -6,7 +6,8 @@ Writes one array per part and column, named ``PART/NAME/COLUMN``. PART is ``vali
 NAME is ``clean``, a corruption such as ``typos-5`` or another corpus. Columns: ``logits``,
 ``labels``, ``norm`` of the head's input and its ``distance`` to the nearest ``TRAINING`` inputs
 (mean Euclidean distance to ten, of unit vectors), and, as ``run_NAME``, the signals that a run
-computes (of images also ``run_damage``); words also have ``sentence`` and ``pieces``, texts
+computes (of images also ``run_damage``, and ``damage_without_KIND``, learned without one of the
+random kinds); words also have ``sentence`` and ``pieces``, texts
 ``pieces``. Texts and images have ``inner_I``: how far the mean activations after a quarter, a half
 and three quarters of the encoder are from those of training (mean squared standard score), and
 ``near_I``: the mean distance of these scores to the ten nearest of training. Images also have
@@ -53,17 +54,23 @@ Columns = dict[str, np.ndarray]
 class WithFeatures(nn.Module):
     """A head that returns its logits, its input and what ``inner`` has kept, side by side.
 
-    The signal of damage is the last column, where there is one.
+    Signals of damage are the last columns: one for each reader, all of the same inner layers.
     """
 
-    def __init__(self, head: nn.Module, inner: Inner | None, damage: DamageReader | None) -> None:
+    def __init__(
+        self, head: nn.Module, inner: Inner | None, damage: Sequence[DamageReader] = ()
+    ) -> None:
         super().__init__()
-        self.head, self.inner, self.damage = head, inner, damage
+        self.head, self.inner, self.damage = head, inner, nn.ModuleList(damage)
 
     def forward(self, features: Tensor) -> Tensor:
         """Return (…, classes + width + widths of the inner layers)."""
         kept = [] if self.inner is None else [v.float() for v in self.inner.taken()]
-        damage = [] if self.damage is None else [self.damage()[:, None]]
+        damage = []
+        for number, reader in enumerate(self.damage):
+            if not number:
+                moments = reader.moments()  # type: ignore[operator]
+            damage.append(reader.of(moments)[:, None])  # type: ignore[operator]
         return torch.cat([self.head(features).float(), features.float(), *kept, *damage], -1)
 
 
@@ -123,11 +130,12 @@ class Collector:
         self.centres = known_features(model, self.data.windows(device)[0], self.classes)
         name, head = find_head(model)
         parent, _, last = name.rpartition(".")
-        self.damaged = self.data.damage(model) if isinstance(self.data, Damaged) else None
-        if self.damaged is not None:
-            self.damaged.to(device).watch(model)
+        self.damaged = self.readers(model)
+        if self.damaged:
+            self.damaged["run_damage"].watch(model)
         self.inner = Inner(model) if recipe.task != "ner" else None
-        setattr(model.get_submodule(parent), last, WithFeatures(head, self.inner, self.damaged))
+        wrapped = WithFeatures(head, self.inner, list(self.damaged.values()))
+        setattr(model.get_submodule(parent), last, wrapped)
         self.model = model.eval()
         _, features, more = self.outputs(self.data.splits["train"])
         chosen = np.random.default_rng(0).permutation(len(features))[:TRAINING]
@@ -147,6 +155,20 @@ class Collector:
     def parts(self) -> Iterator[tuple[str, Any]]:
         """Yield every part to keep, with its name."""
         raise NotImplementedError
+
+    def readers(self, model: nn.Module) -> dict[str, DamageReader]:
+        """Learn to read damage, from all random kinds and without each, by the column's name."""
+        if not isinstance(self.data, Damaged):
+            return {}
+        data: Any = self.data
+        kinds = dict.fromkeys(name.rpartition("-")[0] for name in RANDOM_DAMAGE)
+        found = {"run_damage": data.damage(model)} | {
+            f"damage_without_{kind}": data.damage(
+                model, [name for name in RANDOM_DAMAGE if not name.startswith(f"{kind}-")]
+            )
+            for kind in kinds
+        }
+        return {name: reader.to(self.device) for name, reader in found.items() if reader}
 
     def damage(self, split: str) -> list[tuple[str, int]]:
         """Return the kinds and strengths of the corruptions of a split."""
@@ -195,8 +217,7 @@ class Collector:
         """Return the logits, the features and the inner layers of rows of outputs."""
         widths = [] if self.inner is None else self.inner.widths
         logits, rest = all_[:, : self.classes], all_[:, self.classes :]
-        if self.damaged is not None:
-            rest = rest[:, :-1]
+        rest = rest[:, : rest.shape[1] - len(self.damaged)]
         width = rest.shape[1] - sum(widths)
         layers = np.split(rest[:, width:], np.cumsum(widths)[:-1], axis=1) if widths else []
         return logits, rest[:, :width], layers
@@ -325,7 +346,8 @@ class Pictures(Collector):
         )
 
     def _damage(self, scores: np.ndarray) -> Columns:
-        return {} if self.damaged is None else {"run_damage": scores[:, -1].astype(np.float16)}
+        columns = scores[:, scores.shape[1] - len(self.damaged) :].astype(np.float16).T
+        return dict(zip(self.damaged, columns, strict=True))
 
     def _scores(self, part: Any) -> np.ndarray:
         from calibrant.tasks.image.classifier import image_scores

@@ -1,4 +1,6 @@
-"""The picture of docs/findings/papers-setting.md: a run that collapses, one that learns late, one that learns.
+"""Draw a run that collapses, one that learns late and one that learns.
+
+The picture is in docs/findings/papers-setting.md.
 
 python benchmarks/loss_curves.py docs/images/collapse.png
 """

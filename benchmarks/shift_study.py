@@ -10,8 +10,10 @@ data set, the mean probabilities of these models. Writes one line per file, test
 the ECE over all rows and over rows that are predicted to be entities, the accuracy, what the mean
 confidence says of it, and ATC's estimate. ``--entities`` tests the learned confidence of whole
 entities in the same way, beside that learned from clean validation. ``--batch 100`` tests the
-calibrator that also reads means over a hundred rows of one condition. ``shift_tables.py`` prints
-the tables of finished files.
+calibrator that also reads means over a hundred rows of one condition. ``--with strict`` reads a
+signal of damage that was learned without the random kind that resembles the tested one most, and
+``--with no-blocks`` one that never saw random blocks. ``shift_tables.py`` prints the tables of
+finished files.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import json
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +42,21 @@ CLEAN = "clean"
 SAME = ("casing", "lower-case", "upper-case")  # Nothing to an encoder that reads lower case only.
 CLEAN_WEIGHT = 1.0  # Clean rows count as much as all copies together.
 GIVEN = {"ner": ("pieces",), "text": ("pieces", "norm"), "image": ("norm", "distance")}
+WITHOUT = "damage_without_random-"
 # Further columns, by the name of a setting; "run" is what a run of ``calibrant train`` computes.
 FURTHER = {
     "distance": ("distance",),
     "inner": ("inner_1", "inner_2", "inner_3"),
     "run": ("run_energy", "run_norm", "run_distance", "run_own_distance"),
     "damage": ("run_energy", "run_norm", "run_distance", "run_own_distance", "run_damage"),
+    "no-blocks": ("run_energy", "run_norm", "run_distance", "run_own_distance", f"{WITHOUT}blocks"),
 }
+STRICT = "strict"  # As "damage", whose column depends on the tested kind.
+NEAREST = {  # The random kind that resembles a kind most; brightness and contrast are tones.
+    "gaussian-noise": "waves", "shot-noise": "waves", "impulse-noise": "waves",
+    "gaussian-blur": "filter", "defocus-blur": "filter", "motion-blur": "filter",
+    "contrast": "tones", "brightness": "tones", "pixelate": "blocks", "jpeg": "blocks",
+}  # fmt: skip
 DEFAULTS = ("temperature", "spline", "isotonic-top-label", "structured-vector")
 
 Transform = Callable[[Predictions], Predictions]
@@ -170,14 +181,15 @@ def study(
     if clean_only:
         tests = {"": tests[""]}
     where = f", batches of {parts.batch}" if parts.batch else ""
-    forms: dict[str, dict[str, Any]] = {f"shift-aware{where}": {}}
+    forms: dict[str, Callable[[str], dict[str, Any]]] = {f"shift-aware{where}": lambda _: {}}
     if ablations:
-        forms |= {"shift-aware, scores alone": {"signals": ()}}
+        forms |= {"shift-aware, scores alone": lambda _: {"signals": ()}}
     if further:
-        columns = {"signals": _signals(parts.task, further)}
-        forms = {f"shift-aware, with {further}{where}": columns}
-    for setting, options in forms.items():
+        columns = partial(_signals, parts.task, further)
+        forms = {f"shift-aware, with {further}{where}": lambda kind: {"signals": columns(kind)}}
+    for setting, options_of in forms.items():
         for kind, names in tests.items():
+            options = options_of(kind)
             start = time.perf_counter()
             fitted = ShiftAware(clean_weight=CLEAN_WEIGHT).fit(parts.copies(kind, **options))
             took = time.perf_counter() - start
@@ -193,9 +205,13 @@ def study(
         )
 
 
-def _signals(task: str, further: str) -> tuple[str, ...]:
+def _signals(task: str, further: str, kind: str) -> tuple[str, ...]:
     """Return the columns of a setting; those of a run replace norm and distance."""
-    kept = (name for name in GIVEN[task] if further not in ("run", "damage") or name == "pieces")
+    if further == STRICT:
+        *signals, damage = FURTHER["damage"]
+        return (*signals, f"{WITHOUT}{NEAREST[kind]}" if kind else damage)
+    replaced = any(column.startswith("run_") for column in FURTHER[further])
+    kept = (name for name in GIVEN[task] if not replaced or name == "pieces")
     return (*kept, *FURTHER[further])
 
 
@@ -297,7 +313,11 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--ablations", action="store_true")
     parser.add_argument(
-        "--with", dest="further", choices=FURTHER, default="", help="read further columns"
+        "--with",
+        dest="further",
+        choices=(*FURTHER, STRICT),
+        default="",
+        help="read further columns",
     )
     parser.add_argument("--clean", action="store_true", help="no corruptions are tested")
     parser.add_argument(

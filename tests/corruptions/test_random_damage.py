@@ -7,8 +7,10 @@ torch = pytest.importorskip("torch")
 
 from calibrant.corruptions import IMAGE, RANDOM_DAMAGE, parse_corruption  # noqa: E402
 from calibrant.corruptions.random_damage import (  # noqa: E402
+    BLOCK_DRAWS,
     FILTER_DRAWS,
     TONE_POINTS,
+    random_blocks,
     random_filter,
     random_tones,
     random_waves,
@@ -16,7 +18,7 @@ from calibrant.corruptions.random_damage import (  # noqa: E402
 
 
 def test_every_name_is_known():
-    assert len(RANDOM_DAMAGE) == 9
+    assert len(RANDOM_DAMAGE) == 12
     assert all(parse_corruption(name, IMAGE) for name in RANDOM_DAMAGE)
 
 
@@ -72,3 +74,28 @@ def test_a_tone_curve_by_hand():
     torch.testing.assert_close(found[0, 1], image[0, 1])
     draws[0, -1] = 0.1  # Now both have the curve of the first.
     torch.testing.assert_close(random_tones(image, 0.2, draws)[0, 1], found[0, 0])
+
+
+def test_blocks_against_loops():
+    random = np.random.default_rng(0)
+    images, draws, amount = random.random((3, 2, 7, 5)), random.random((3, BLOCK_DRAWS)), 0.7
+    given = torch.as_tensor(images, dtype=torch.float32)
+    found = random_blocks(given, amount, torch.as_tensor(draws)).numpy()
+    for image, draw, new in zip(images, draws, found, strict=True):
+        places = [
+            [int((i + 0.5) * (1 - amount * (1 + u) / 2) + v) for i in range(size)]
+            for size, (u, v) in zip((7, 5), draw.reshape(2, 2), strict=True)
+        ]
+        rows, columns = map(np.array, places)
+        for y in range(7):
+            for x in range(5):
+                block = image[:, rows == rows[y]][:, :, columns == columns[x]]
+                np.testing.assert_allclose(new[:, y, x], block.mean((1, 2)), atol=1e-6)
+
+
+def test_blocks_of_one_pixel_change_nothing_and_brightness_stays():
+    images = torch.rand(2, 1, 6, 6, generator=torch.Generator().manual_seed(0))
+    none = torch.zeros(2, BLOCK_DRAWS)
+    torch.testing.assert_close(random_blocks(images, 0.0, none), images)
+    found = random_blocks(images, 0.7, none + 0.5)
+    torch.testing.assert_close(found.mean((1, 2, 3)), images.mean((1, 2, 3)))

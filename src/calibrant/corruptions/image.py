@@ -15,8 +15,10 @@ from calibrant.corruptions.counter_random import normal, poisson_quantile, unifo
 from calibrant.corruptions.jpeg import jpeg
 from calibrant.corruptions.names import IMAGE, check_strength
 from calibrant.corruptions.random_damage import (
+    BLOCK_DRAWS,
     FILTER_DRAWS,
     TONE_POINTS,
+    random_blocks,
     random_filter,
     random_tones,
     random_waves,
@@ -171,6 +173,9 @@ _CHANGES: dict[str, _Change] = {
     ),
     "random-tones": lambda images, amount, draw: random_tones(
         images, amount, draw.uniform(images, "curve", each=TONE_POINTS * images.shape[1] + 1)
+    ),
+    "random-blocks": lambda images, amount, draw: random_blocks(
+        images, amount, draw.uniform(images, "blocks", each=BLOCK_DRAWS)
     ),
 }
 

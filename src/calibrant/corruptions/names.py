@@ -38,7 +38,9 @@ TEXT_COPIES, IMAGE_COPIES = (
 
 # What the signal of damage is learned from: kinds that are drawn anew for each image.
 RANDOM_DAMAGE = tuple(
-    f"random-{kind}-{strength}" for kind in ("filter", "waves", "tones") for strength in _COPIED
+    f"random-{kind}-{strength}"
+    for kind in ("filter", "waves", "tones", "blocks")
+    for strength in _COPIED
 )
 
 
@@ -124,6 +126,10 @@ IMAGE = {
         ),
         ImageCorruption(
             "random-tones", "bent tone curves; amount", (0.04, 0.08, 0.12, 0.18, 0.25), "calibrant"
+        ),
+        ImageCorruption(
+            "random-blocks", "means of blocks of any size; amount", (0.1, 0.2, 0.35, 0.5, 0.7),
+            "calibrant",
         ),
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Damage that is drawn for each image: filters, waves and tones that no single camera makes.
+"""Damage that is drawn for each image: filters, waves, tones and blocks that no camera makes.
 
 A calibrator that learned from such copies has seen more ways to fail than the named kinds have. So
 it is less surprised by a kind that it has not seen.
@@ -10,12 +10,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["FILTER_DRAWS", "TONE_POINTS", "random_filter", "random_tones", "random_waves"]
+__all__ = [
+    "BLOCK_DRAWS",
+    "FILTER_DRAWS",
+    "TONE_POINTS",
+    "random_blocks",
+    "random_filter",
+    "random_tones",
+    "random_waves",
+]
 
 _REACH = 3  # Pixels of a filter on each side of its centre.
 FILTER_DRAWS = (2 * _REACH + 1) ** 2 + 1
 TONE_POINTS = 6  # Of a tone curve, from black to white.
 _SHARPENED = 0.3  # The share of images that a filter sharpens.
+BLOCK_DRAWS = 4  # A side and a start, for rows and for columns.
 
 
 def random_filter(images: Tensor, amount: float, draws: Tensor) -> Tensor:
@@ -73,6 +82,30 @@ def random_tones(images: Tensor, amount: float, draws: Tensor) -> Tensor:
     low = place.floor().clamp(max=TONE_POINTS - 2)
     here, after = (curve.gather(2, low.long() + step) for step in (0, 1))
     return (here + (after - here) * (place - low)).reshape(images.shape)
+
+
+def random_blocks(images: Tensor, amount: float, draws: Tensor) -> Tensor:
+    """Replace pixels by the means of blocks, whose height, width and start are drawn.
+
+    ``draws`` (n, 4) are uniform: (u, v) of the rows, then of the columns. Pixel i is in block
+    ⌊(i + ½) r + v⌋, where r = 1 − amount · (1 + u) / 2 is the resolution that is left.
+    """
+    down, across = (
+        _means_of_blocks(size, 1 - amount * (1 + draws[:, i]) / 2, draws[:, i + 1])
+        for size, i in zip(images.shape[-2:], (0, 2), strict=True)
+    )
+    return (down[:, None] @ images.double() @ across[:, None].mT).float()
+
+
+def _means_of_blocks(size: int, resolution: Tensor, start: Tensor) -> Tensor:
+    """Return a matrix per image that gives each of ``size`` pixels the mean of its block.
+
+    It is float64, which no GPU computes with reduced precision.
+    """
+    places = torch.arange(size, device=resolution.device, dtype=torch.float64) + 0.5
+    blocks = (places * resolution.double()[:, None] + start.double()[:, None]).floor()
+    together = (blocks[:, :, None] == blocks[:, None]).double()
+    return together / together.sum(2, keepdim=True)
 
 
 def _each(values: Tensor) -> Tensor:

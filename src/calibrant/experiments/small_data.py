@@ -16,7 +16,8 @@ __all__ = ["LEAST_STEPS", "MOST_EPOCHS", "enough_epochs", "nothing_learned"]
 
 # The measurements behind it are in docs/train-and-predict.md.
 LEAST_STEPS = 400
-_FEW = 8  # With 3 sentences per batch, a base-size encoder may never start (docs/findings/papers-setting.md).
+# With 3 sentences per batch, a base-size encoder may never start (docs/findings/papers-setting.md).
+_FEW = 8
 MOST_EPOCHS = 100  # Each epoch is measured and saved, which takes longer than a step or two.
 
 

@@ -20,7 +20,8 @@ class Dece(Regularizer):
     """Task loss + λ · DECE, an ECE with soft bins and a soft accuracy.
 
     λ is 0.1: the slides do not print theirs, and with 1 the term drowns the task, which costs 3 to
-    27 points of F1 on five NER corpora and most of the accuracy on digits (``docs/findings/entities.md``).
+    27 points of F1 on five NER corpora and most of the accuracy on digits
+    (``docs/findings/entities.md``).
 
     >>> import torch
     >>> from calibrant.training import Step

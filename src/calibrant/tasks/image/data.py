@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -154,7 +154,9 @@ class ImageData:
         for name in names:
             yield name, _corrupt(name, self.splits["dev"], _COPY_SEED)
 
-    def damage(self, model: nn.Module) -> DamageReader | None:
+    def damage(
+        self, model: nn.Module, corruptions: Iterable[str] = RANDOM_DAMAGE
+    ) -> DamageReader | None:
         """Learn from some training images, as they are and damaged at random."""
         train = self.splits["train"]
         rows = np.random.default_rng(0).permutation(len(train.images))[:_DAMAGED]
@@ -167,7 +169,7 @@ class ImageData:
                 numbers = torch.arange(start, min(start + _BATCH, len(images)), device=device)
                 yield images.batch(numbers, images.longest)["pixel_values"]
 
-        damaged = (batches(_corrupt(name, part, _COPY_SEED)) for name in RANDOM_DAMAGE)
+        damaged = (batches(_corrupt(name, part, _COPY_SEED)) for name in corruptions)
         return learned_damage(model, batches(part), damaged)
 
     def on_device(self, part: Part, device: Any, augment: frozenset[str] = frozenset()) -> Images:
