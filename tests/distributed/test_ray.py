@@ -163,6 +163,10 @@ def while_a_node_dies(cluster, notes, work):
                 break
             time.sleep(0.02)
         cluster.remove_node(doomed, allow_graceful=False)
+        while time.time() < deadline and any(  # Else Ray may give it work of the next test.
+            node["Alive"] and node["NodeID"] == doomed.node_id for node in ray.nodes()
+        ):
+            time.sleep(0.1)
 
     killer = threading.Thread(target=kill)
     killer.start()

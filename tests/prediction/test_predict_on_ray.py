@@ -54,9 +54,9 @@ def cluster(given):
     import ray
     from ray.cluster_utils import Cluster
 
-    found = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
-    )
+    quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
+    found = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         found.add_node(num_cpus=1)
     ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
@@ -143,29 +143,51 @@ def test_python_predicts_what_the_command_does(given, cluster):
     assert as_lines(rows, [first, *found]) == expected_lines(given)
 
 
-def test_a_dataset_of_ray_gets_a_column(given, cluster):
-    """Blocks of a dataset are cut elsewhere, so that numbers agree to rounding.
+def assert_predicted(given, found, field="prediction"):
+    """Blocks of a dataset are cut elsewhere, so that numbers agree to rounding."""
+    assert sorted(int(row["id"]) for row in found) == list(range(TEXTS))
+    whole = {row["id"]: row for row in map(json.loads, expected_lines(given))}
+    for row in found:
+        mine, expected = json.loads(row[field]), whole[row["id"]]
+        assert mine["label"] == expected["label"]
+        assert mine["confidence"] == pytest.approx(expected["confidence"], abs=1e-4)
+        assert row["text"] == expected["text"]
 
-    Of two nodes one is left: its only processor reads, so that actors must do without.
+
+def test_a_dataset_of_ray_gets_columns_without_waiting_for_processors(given, cluster, tmp_path):
+    """One processor is left, which reads: actors that reserved it would stop all for ever.
+
+    Actors of two columns would stop each other in the same way.
     """
     import ray
 
     for node in cluster.list_all_nodes()[2:]:
         cluster.remove_node(node, allow_graceful=False)
+    processors_left(1)
+    source, run = str(given[1] / "texts.csv"), given[0][1]
+    written = ray.data.read_csv(source).map(lambda row: {**row, "id": str(row["id"])})
+    once = predict(written, run, device="cpu")
+    found = predict(once, run, device="cpu", field="again", jobs=1).take_all()
+    assert_predicted(given, found)
+    assert_predicted(given, found, "again")
+
+
+def processors_left(count):
+    """Wait until the cluster has noticed that it lost its other nodes."""
+    import ray
+
     deadline = time.monotonic() + 200
-    while ray.cluster_resources()["CPU"] > 1:  # The loss of a node is noticed late.
+    while ray.cluster_resources()["CPU"] > count:
         assert time.monotonic() < deadline
-        time.sleep(0.2)
-    rows, run = rows_of(given), given[0][1]
-    data = ray.data.from_items(rows).repartition(3)
-    found = predict(data, run, device="cpu", jobs=1).take_all()
-    assert sorted(row["id"] for row in found) == sorted(row["id"] for row in rows)
-    whole = {row["id"]: row for row in map(json.loads, expected_lines(given))}
-    for row in found:
-        mine, expected = json.loads(row["prediction"]), whole[row["id"]]
-        assert mine["label"] == expected["label"]
-        assert mine["confidence"] == pytest.approx(expected["confidence"], abs=1e-4)
-        assert row["text"] == expected["text"]
+        time.sleep(0.1)
+
+
+def test_actors_leave_a_head_without_processors_alone(cluster):
+    """Ray spreads actors that reserve nothing over all nodes."""
+    from calibrant.distributed.predicted_columns import _on_the_next_node
+
+    placed = {_on_the_next_node()["scheduling_strategy"].node_id for _ in range(4)}
+    assert placed == {node.node_id for node in cluster.list_all_nodes()[1:]}
 
 
 def test_bad_input_of_python_is_one_line(given, cluster):

@@ -7,8 +7,10 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from calibrant.distributed.ray_cluster import nodes
 from calibrant.distributed.worker_models import Model
 from calibrant.errors import InputError
 from calibrant.extras import require
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from calibrant.tasks.predictor import Acceptance, Predictor
 
 __all__ = ["PredictedColumn", "as_json"]
+
+_TURNS = count()  # Of the actors that were started.
 
 
 def as_json(prediction: Any, accept: Acceptance) -> dict[str, Any]:
@@ -46,23 +50,26 @@ class PredictedColumn:
     block: int
 
     def of_ray(self, dataset: Any, jobs: int | None) -> Any:
-        """Return a dataset of Ray with the column, by actors."""
+        """Return a dataset of Ray with the column, by actors.
+
+        An actor lives as long as the dataset is read and reserves no processor: what reads the
+        dataset, and the actors of another column, would wait for that processor for ever.
+        """
         ray: Any = require("ray", "ray", "A dataset of Ray")
         data: Any = require("ray.data", "ray", "A dataset of Ray")
         self._check(dataset.columns() or [])
         there = ray.cluster_resources()
         gpus = self.model.uses_gpus and there.get("GPU", 0) > 0
-        # Actors keep their processor: where there is one, none would be left for what reads.
-        processors = 1 if there.get("CPU", 0) >= 2 else 0
-        actors = data.ActorPoolStrategy(min_size=1, max_size=jobs)
+        placed = {"num_gpus": 1} if gpus else {"ray_remote_args_fn": _on_the_next_node}
+        most = jobs or int(max(1, there.get("GPU" if gpus else "CPU", 1)))
         return dataset.map_batches(
             _BatchPredictor,
             fn_constructor_args=(self,),
             batch_format="pyarrow",
             batch_size=self.block,
-            compute=actors,
-            num_cpus=processors,
-            num_gpus=int(gpus),
+            compute=data.ActorPoolStrategy(min_size=1, max_size=most),
+            num_cpus=0,
+            **placed,
         )
 
     def of_spark(self, frame: Any) -> Any:
@@ -103,6 +110,20 @@ class PredictedColumn:
             for each in found
         ]
         return table.append_column(self.field, arrow.array(lines, arrow.string()))
+
+
+def _on_the_next_node() -> dict[str, Any]:
+    """Return where Ray Data starts its next actor: on the nodes in turn.
+
+    Ray itself would also take a head without processors, which is kept free of work.
+    """
+    ray: Any = require("ray", "ray", "A dataset of Ray")
+    strategies = require("ray.util.scheduling_strategies", "ray", "A dataset of Ray")
+    names = sorted(node["NodeID"] for node in nodes(ray))
+    if not names:
+        return {}
+    name = names[next(_TURNS) % len(names)]
+    return {"scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(name, soft=True)}
 
 
 def _of_batches(column: PredictedColumn, batches: Iterator[Any]) -> Iterator[Any]:
