@@ -161,7 +161,7 @@ def outcomes(
 
 def check_predicted(about: np.ndarray | None, dropped: np.ndarray) -> None:
     """Refuse a row without a predicted label, unless it is dropped."""
-    if about is None:
+    if about is None or not len(about) or about.min() >= 0:
         return
     missing = (about == -1) & ~dropped
     if missing.any():

@@ -202,7 +202,7 @@ class Claims(Weighted):
         if weights is not None:
             weights = weight_column(weights, kept)
             kept = weights > 0
-        dropped = len(kept) - int(kept.sum())
+        dropped = len(kept) - int(np.count_nonzero(kept))
         tables = {k: group_column(k, v) for k, v in (groups or {}).items()}
         measured = {k: signal_column(k, v) for k, v in (signals or {}).items()}
         for name, column in {**tables, **measured}.items():
@@ -219,7 +219,7 @@ class Claims(Weighted):
         about_what: dict[str, Any] = {"about": about, "truth": truth, "label_names": names}
         counts: dict[str, Any] = {
             "ignored": dropped,
-            "unlabelled": int(missing.sum()),
+            "unlabelled": int(np.count_nonzero(missing)),
             "rows": rows,
             "weights": weights,
         }

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calibrant import Claims, audit
+from calibrant.auditing.collect import Collector
 from calibrant.auditing.groups import LabelSums
 from calibrant.metrics import (
     Bins,
     CalibrationState,
+    Confidences,
     ConfidenceSketch,
     accumulate,
     assign_blocks,
     kernel_dispatch,
 )
 from calibrant.metrics.confidences import confidences
+from calibrant.metrics.sketch import Sketched
 
 pytest.importorskip("numba")
 
@@ -54,7 +59,7 @@ def assert_equal_states(reference: CalibrationState, ours: CalibrationState) -> 
 
 @pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("rows", [0, 1, 13, 4097])
+@pytest.mark.parametrize("rows", [0, 1, 13, 255, 256, 257, 4097])
 def test_states(monkeypatch, rows, dtype, closed):
     claims, bins = drawn(rows, dtype), Bins(5, closed)
     assert_equal_states(*by_both(monkeypatch, lambda: accumulate(claims, bins)))
@@ -84,13 +89,40 @@ def test_blocks_of_rows(monkeypatch, start, blocks):
     np.testing.assert_array_equal(*by_both(monkeypatch, work))
 
 
-def test_sketches(monkeypatch):
-    claims = drawn(5000)[:-1]
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("rows", [1, 255, 256, 257, 4999])
+def test_sketches(monkeypatch, rows, dtype):
+    claims = drawn(5000, dtype)[:rows]
     claims = claims[(claims.confidence >= 0) & (claims.confidence <= 1)]
     reference, ours = by_both(monkeypatch, lambda: ConfidenceSketch.of(confidences(claims)))
     np.testing.assert_array_equal(ours.count, reference.count)
     np.testing.assert_array_equal(ours.correct, reference.correct)
     np.testing.assert_allclose(ours.confidence, reference.confidence, rtol=1e-12)
+
+
+def test_every_confidence_has_the_bin_of_its_log_odds(monkeypatch):
+    """The compiled pass has a logarithm of its own; bins lie close to 0, to 1 and around ½."""
+    random = np.random.default_rng(0)
+    near = np.exp(-40 * random.random(30_000))
+    apart = near[near > 1e-13]  # At ½ ± 1e-15 the rounding of a logarithm decides on the side.
+    ends = [1 - 2.0**-47, 1 - 2.0**-46, 0.5, 2**-53, 1e-300, 0.0, 1.0]
+    c = np.concatenate([near, 1 - near, random.random(30_000), 0.5 + apart, 0.5 - apart, ends])
+    state = Confidences(c[(c >= 0) & (c <= 1)], np.ones(((c >= 0) & (c <= 1)).sum(), bool))
+    reference, ours = by_both(monkeypatch, lambda: ConfidenceSketch.of(state))
+    np.testing.assert_array_equal(ours.count, reference.count)
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_a_long_stream_may_hold_confidences_that_rounding_puts_above_1(monkeypatch, kernels):
+    """A float16 softmax gives 1.001; the first rows are kept, the others go to the sketch."""
+    monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+    part = Claims.from_top_label(None, np.array([1.0, 1.001, 0.5], np.float16), correct=[1, 1, 0])
+    kept = Sketched(most=3)
+    collector = Collector(Bins(5), sample=kept)
+    for _ in range(3):
+        collector.add(part)
+    assert kept.take().count[-1] == 6
+    assert kept.held == len(kept.take()) == 9
 
 
 @pytest.mark.parametrize("truth", [True, False])
@@ -121,6 +153,24 @@ def test_an_audit_is_the_same(monkeypatch, rows):
         numbers = [number for number in one if number is not None]
         others = [number for number in other if number is not None]  # Some have no interval.
         assert numbers == pytest.approx(others, rel=1e-10, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_an_audit_without_intervals_needs_no_blocks(monkeypatch, kernels):
+    """Its numbers are those of an audit with intervals, also where columns name subgroups."""
+    monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+    claims = drawn(3000, truth=True)[20:]
+    site = np.where(np.arange(len(claims)) % 3 == 0, "A", "B")
+    claims = replace(claims, groups={"site": site})
+    few, many = (audit(claims.chunks(700), bootstrap=b, per="site") for b in (0, 50))
+    for one, other in zip(few.measures, many.measures, strict=True):
+        assert one.name == other.name
+        assert one.value == pytest.approx(other.value, rel=1e-12, nan_ok=True)
+    assert few.findings == many.findings
+    assert few.mistakes == many.mistakes
+    for one, other in zip(few.per[0].rows, many.per[0].rows, strict=True):
+        assert (one.name, one.n, one.ece) == (other.name, other.n, pytest.approx(other.ece))
+        assert one.p_value == pytest.approx(other.p_value)
 
 
 def test_a_second_pass_over_the_same_rows_does_not_load_the_kernels(monkeypatch):

@@ -30,6 +30,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.class_sums import MOST_ENTRIES, ClassSums
+from calibrant.metrics.confidences import TopLabel
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.sketch import Sketched
@@ -62,6 +63,7 @@ class Collector:
     mistakes_shown: int = 20
     sample: Sample[Confidences] | Sketched = field(default_factory=lambda: Sample(10_000_000))
     per: Sequence[str] = ()
+    intervals: bool = True  # without them, independent examples need no blocks
     start: int = 0  # the number of the first row, where the rows are a part of a whole
     is_part: bool = False
     skipped: int = 0  # rows of the part so far that could not be read
@@ -96,11 +98,12 @@ class Collector:
         check_kind("audit", chunk, Predictions, Claims)
         if self.state is None:
             self._start(chunk)
-        block = assign_blocks(chunk, self.by, self.blocks, start=self.start + self.rows)
+        block = None
+        if self.blocks > 1:
+            block = assign_blocks(chunk, self.by, self.blocks, start=self.start + self.rows)
         self._add_state(chunk, block)
-        confidence, predicted, correct = top_label(chunk)
-        part = Confidences(confidence, correct, block.astype(np.int16), chunk.weights)
-        self.sample.add(part)
+        confidence, predicted, correct = _top_label(chunk)
+        self._add_confidences(chunk, confidence, correct, block)
         if chunk.weights is not None:
             self.weight += float(chunk.weights.sum())
             self.squares += float(np.square(chunk.weights).sum())
@@ -109,18 +112,35 @@ class Collector:
             self.missing_texts |= dict.fromkeys(chunk.missing_texts)
             self._add_labels(chunk, block)
         else:
-            self._add_scores(chunk, (confidence, predicted, correct, block))
-        judged = Judged(block, confidence, correct)
+            self._add_scores(chunk, (confidence, predicted, correct, _of_each(block, chunk)))
+        if chunk.groups or self.per:
+            self._add_groups(chunk, Judged(_of_each(block, chunk), confidence, correct))
+        self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
+        self.unlabelled += chunk.unlabelled
+
+    def _add_confidences(
+        self,
+        chunk: _Chunk,
+        confidence: np.ndarray,
+        correct: np.ndarray,
+        block: np.ndarray | None,
+    ) -> None:
+        if isinstance(self.sample, Sketched) and self.sample.sketch is not None:
+            self.sample.add_to_sketch(confidence, correct, chunk.weights)
+            return
+        short = None if block is None else block.astype(np.int16)
+        self.sample.add(Confidences(confidence, correct, short, chunk.weights))
+
+    def _add_groups(self, chunk: _Chunk, judged: Judged) -> None:
+        judged = judged._replace(confidence=judged.confidence.astype(np.float64, copy=False))
         if self.groups is not None:
             self.groups.add(chunk, judged)
         for subgroups in self.per_group:
             if subgroups.of == "positive class" and isinstance(chunk, Predictions):
                 claims = Claims.of_positive(chunk)
-                subgroups.add(chunk, Judged(block, claims.confidence, claims.correct))
+                subgroups.add(chunk, Judged(judged.block, claims.confidence, claims.correct))
             else:
                 subgroups.add(chunk, judged)
-        self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
-        self.unlabelled += chunk.unlabelled
 
     def _add_scores(self, chunk: Predictions, columns: Columns) -> None:
         """Add what only the scores of all classes show."""
@@ -136,7 +156,7 @@ class Collector:
         if self.pixels is not None:
             self.pixels.add(chunk, columns[3])
 
-    def _add_labels(self, claims: Claims, block: np.ndarray) -> None:
+    def _add_labels(self, claims: Claims, block: np.ndarray | None) -> None:
         if claims.kind == "multi-label":
             top = claims.top_labels()
             where: dict[str, Any] = {
@@ -225,7 +245,9 @@ class Collector:
         classes = 2 if chunk.kind == "top-label" else max(len(chunk.names), 2)
         self._check_cells(classes)
         sums = 3 * classes * self.bins.count
-        if sums <= _FEW_SUMS:
+        if not (self.intervals or self.by or chunk.weighted):
+            self.blocks = 1
+        elif sums <= _FEW_SUMS:
             self.blocks = min(_MOST_BLOCKS, _SUMS // sums)
         else:
             most = min(_MOST_BLOCKS, _SUMS // (5 * classes), MOST_ENTRIES * 3 // sums)
@@ -257,11 +279,13 @@ class Collector:
                 f"got {self.bins.count:,}."
             )
 
-    def _add_state(self, chunk: Predictions | Claims, block: np.ndarray) -> None:
+    def _add_state(self, chunk: _Chunk, block: np.ndarray | None) -> None:
         classwise = self.class_sums is None
         if self.class_sums is not None and isinstance(chunk, Predictions):
-            self.class_sums.add(chunk, block)
-        if self.state is None or not len(chunk) or (block != block[0]).any():
+            self.class_sums.add(chunk, _of_each(block, chunk))
+        if self.state is None:
+            block = _of_each(block, chunk)
+        if block is None or self.state is None or not len(chunk) or (block != block[0]).any():
             self.state = accumulate(
                 chunk,
                 self.bins,
@@ -321,6 +345,19 @@ class Collector:
         ]
         self.mistakes.sort(key=lambda mistake: -mistake.confidence)
         del self.mistakes[self.mistakes_shown :]
+
+
+def _top_label(chunk: _Chunk) -> TopLabel:
+    """Return confidence, predicted class and correctness; confidences of claims as they are."""
+    if isinstance(chunk, Claims):
+        about = np.broadcast_to(0, len(chunk)) if chunk.about is None else chunk.about
+        return chunk.confidence, about, chunk.correct
+    return top_label(chunk)
+
+
+def _of_each(block: np.ndarray | None, chunk: _Chunk) -> np.ndarray:
+    """Return the block of each row, which is the first where there is only one."""
+    return np.zeros(len(chunk), np.int64) if block is None else block
 
 
 def _surest(rows: np.ndarray, confidence: np.ndarray, most: int) -> np.ndarray:

@@ -145,21 +145,21 @@ class LabelSums:
         self.weighted = False
         self.blocked = True  # Whether there were few enough labels for sums of each block.
 
-    def add(self, claims: Claims, block: np.ndarray) -> None:
+    def add(self, claims: Claims, block: np.ndarray | None) -> None:
         """Add the claims of a chunk; the fourth table counts true labels."""
         if claims.about is None:
             return
         place = self._places(claims.names)
-        block = block if self.blocked else np.zeros_like(block)
+        block = block if self.blocked else None
         w, self.weighted = claims.weights, claims.weighted
         if w is None and (module := claim_kernels(len(claims), again=True)) is not None:
-            truth = np.empty(0) if claims.truth is None else claims.truth
-            codes = (plain(column, np.int64) for column in (claims.about, truth, place, block))
+            columns, none = (claims.about, claims.truth, place, block), np.empty(0, np.int64)
+            codes = (plain(none if column is None else column, np.int64) for column in columns)
             given = (plain(claims.confidence), plain(claims.correct, np.bool_))
             module.add_labels(*given, *codes, self._tables)
             return
         count, confidence, right, labelled = np.moveaxis(self._tables, -1, 0)
-        start = block * len(self.names)
+        start = 0 if block is None else block * len(self.names)
         cell = start + place[claims.about]
         tally(count, right, cell, claims.correct, w)
         add_to(confidence, cell, times(claims.confidence, w))

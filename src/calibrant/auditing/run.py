@@ -95,7 +95,8 @@ def audit(
     few = sample <= MOST_SORTED
     kept: Sample[Confidences] | Sketched = Sample(sample, seed) if few else Sketched(MOST_SORTED)
     columns = (per,) if isinstance(per, str) else tuple(per)
-    collector = Collector(Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
+    settings = (Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
+    collector = Collector(*settings, intervals=bootstrap > 0)
     found = collect(_chunks(source), collector)
     return conclude(found, estimate, scenes=scenes, provenance=provenance)
 

@@ -16,6 +16,7 @@ from calibrant.metrics.state import CalibrationState, times
 __all__ = ["add_to", "claim_state", "tally"]
 
 _CHUNK = 1 << 16  # Claims at a time: the intermediates stay in cache.
+_TURNS = 4  # Tables of one block at which compiled claims take turns, a power of 2.
 
 
 def claim_state(
@@ -66,15 +67,18 @@ def _add_compiled(
     state: CalibrationState, claims: Claims, block: np.ndarray | None, kernels: ModuleType
 ) -> None:
     """Add all claims to the sums of their blocks, in place, in one pass."""
-    where = np.zeros(len(claims), np.int64) if block is None else block
-    tally = np.zeros(state.top_count.shape, np.int64)
+    turns = np.zeros((_TURNS, state.bins.count)) if block is None else state.top_confidence
+    tally = np.zeros(turns.shape, np.int64)
     kernels.add_claims(
         plain(claims.confidence),
         plain(claims.correct, np.bool_),
-        plain(where, np.int64),
+        plain(np.empty(0) if block is None else block, np.int64),
         kernel_edges(state.bins, claims.confidence.dtype),
-        (tally, state.top_confidence, state.nll, state.brier),
+        (tally, turns, state.nll, state.brier),
     )
+    if block is None:
+        tally = tally.sum(axis=0, keepdims=True)
+        state.top_confidence[...] += turns.sum(axis=0)
     right = tally >> kernels.RIGHT
     state.top_correct[...] += right
     state.top_count[...] += tally - (right << kernels.RIGHT)

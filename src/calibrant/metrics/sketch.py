@@ -23,6 +23,7 @@ ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundre
 BINS = 1 << 16
 _LIMIT = 40.0  # Beyond the log-odds of every float64 but 0 and 1.
 _WIDTH = 2 * _LIMIT / BINS
+_CUT = _LIMIT, _WIDTH, 1 - ROUNDING, BINS  # What the compiled pass needs of these.
 _CHUNK = 1 << 18  # Confidences binned at a time.
 _KIND = "ConfidenceSketch"
 
@@ -82,16 +83,21 @@ class ConfidenceSketch:
     def _add(self, part: Confidences) -> None:
         if not 0 <= part.confidence.min() <= part.confidence.max() <= 1:
             raise InputError("ConfidenceSketch expects confidences from 0 to 1.")
-        place, w = bin_numbers(part.confidence), part.weights
-        if w is None and (module := claim_kernels(len(part), again=True)) is not None:
-            columns = (plain(part.confidence, np.float64), plain(part.correct, np.bool_))
-            where = plain(place, np.int64)
-            module.add_sketch(where, *columns, self.count, self.correct, self.confidence)
+        self._add_columns(part.confidence, part.correct, part.weights)
+
+    def _add_columns(
+        self, confidence: np.ndarray, right: np.ndarray, w: np.ndarray | None = None
+    ) -> None:
+        """Add confidences of any float type; rounding outside of 0..1 is cut off."""
+        if w is None and (module := claim_kernels(len(right), again=True)) is not None:
+            columns = (plain(confidence), plain(right, np.bool_))
+            module.add_sketch(*columns, _CUT, (self.count, self.correct, self.confidence))
             return
+        confidence = np.clip(confidence.astype(np.float64, copy=False), 0, 1)
+        place = bin_numbers(confidence)
         self.count[:] += np.bincount(place, w, BINS)
-        right = None if w is None else w[part.correct]
-        self.correct[:] += np.bincount(place[part.correct], right, BINS)
-        self.confidence[:] += np.bincount(place, times(part.confidence, w), BINS)
+        self.correct[:] += np.bincount(place[right], None if w is None else w[right], BINS)
+        self.confidence[:] += np.bincount(place, times(confidence, w), BINS)
 
     def __repr__(self) -> str:
         return f"<ConfidenceSketch of {len(self):,} examples>"
@@ -198,9 +204,22 @@ class Sketched:
         if self.sketch is None:
             self.sketch = ConfidenceSketch.empty(weighted=part.weighted)
         for held in self.parts:
-            for start in range(0, len(held), _CHUNK):
-                self.sketch._add(held[start : start + _CHUNK])
+            self._sum(held.confidence, held.correct, held.weights)
         self.parts = []
+
+    def add_to_sketch(
+        self, confidence: np.ndarray, correct: np.ndarray, weights: np.ndarray | None
+    ) -> None:
+        """Add the next rows to the sketch that there is already, without a copy."""
+        self._sum(confidence, correct, weights)
+        self.held += len(confidence)
+
+    def _sum(self, confidence: np.ndarray, correct: np.ndarray, w: np.ndarray | None) -> None:
+        assert self.sketch is not None
+        for start in range(0, len(confidence), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            weights = None if w is None else w[rows]
+            self.sketch._add_columns(confidence[rows], correct[rows], weights)
 
     def merge(self, later: Sketched) -> None:
         """Add the rows of another one of the same size."""

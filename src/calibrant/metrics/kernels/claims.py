@@ -13,65 +13,169 @@ import math
 
 import numpy as np
 
-from calibrant.metrics.kernels.rows import bin_of, compiled
+from calibrant.metrics.kernels.rows import (
+    bin_of,
+    bits_of,
+    compiled,
+    from_bits,
+    in_block,
+    log_sum,
+    reordered,
+)
 
 __all__ = ["RIGHT", "add_claims", "add_labels", "add_sketch", "place_rows"]
 
 RIGHT = 32  # A tally is the number of claims, plus that of the right ones shifted by so many bits.
 _SMALL = 1e-100  # The product of two numbers above this does not underflow.
+_TILE = 256  # Rows at a time: what is computed of them by vectors stays in the first-level cache.
+_BIAS, _MANTISSA = 1023, (1 << 52) - 1
+_LN2, _ROOT = math.log(2), math.sqrt(2)
 
 
 @compiled
 def add_claims(confidence, right, block, cut, tables):
     """Add each claim to its bin and block: tally, Σ c, −Σ log(c or 1 − c), Σ 2 (c − a)².
 
-    Logarithms are taken of products, of which each block has one: log(x y) = log x + log y.
+    Without blocks, claims take turns at the rows of tally and Σ c, which the caller adds up: an
+    addition to a bin need not wait for the one before.
     """
     edges, closed, margin, _ = cut
     tally, total, nll, brier = tables
+    last_turn = len(tally) - 1
+    place, claimed, chance = np.empty(_TILE, np.int32), np.empty(_TILE), np.empty(_TILE)
     product = np.ones(len(nll))
-    for i in range(len(confidence)):
-        given, b = np.float64(confidence[i]), block[i]
-        place = bin_of(given, edges, closed, margin)
-        c = min(max(given, 0.0), 1.0)
-        tally[b, place] += 1 + (np.int64(right[i]) << RIGHT)
-        total[b, place] += c
-        chance = c if right[i] else 1 - c
-        brier[b] += 2 * (1 - chance) * (1 - chance)
-        if chance < _SMALL:
-            nll[b] -= math.log(chance)
+    for start in range(0, len(confidence), _TILE):
+        rows = min(_TILE, len(confidence) - start)
+        shape = len(edges) - 1, margin
+        if _guess_bins(confidence, right, start, rows, shape, (place, claimed, chance)):
+            for r in range(rows):
+                place[r] = bin_of(claimed[r], edges, closed, margin)
+        for r in range(rows):
+            b = block[start + r] if len(block) else r & last_turn
+            tally[b, place[r]] += 1 + (np.int64(right[start + r]) << RIGHT)
+            total[b, place[r]] += claimed[r]
+        if len(block):
+            _add_losses(block, start, rows, chance, product, nll, brier)
         else:
-            product[b] *= chance
+            brier[0] += _squares(chance, rows)
+            nll[0] -= log_sum(chance, rows)
+    for b in range(len(nll)):
+        nll[b] -= math.log(product[b])
+
+
+@reordered
+def _guess_bins(confidence, right, start, rows, shape, columns):
+    """Write the bin, c and the probability of what happened of each claim, by vectors.
+
+    Return whether any confidence is so near an edge that its bin needs a look at the edges.
+    """
+    bins, margin = shape
+    place, claimed, chance = columns
+    near = np.int32(0)
+    for r in range(rows):
+        c = min(max(np.float64(confidence[start + r]), 0.0), 1.0)
+        claimed[r] = c
+        chance[r] = c if right[start + r] else 1 - c
+        product = c * bins
+        guess = np.int32(product)
+        rest = product - guess
+        place[r] = guess
+        near |= np.int32(rest <= margin) | np.int32(rest >= 1 - margin)
+    return near
+
+
+@reordered
+def _squares(chance, rows):
+    """Return Σ 2 (1 − chance)² of some rows."""
+    total = 0.0
+    for r in range(rows):
+        total += (1 - chance[r]) * (1 - chance[r])
+    return 2 * total
+
+
+@compiled
+def _add_losses(block, start, rows, chance, product, nll, brier):
+    """Add −log chance and 2 (1 − chance)² of each claim to its block.
+
+    Logarithms are taken of products, of which each block has one: log(x y) = log x + log y.
+    """
+    for r in range(rows):
+        b, p = block[start + r], chance[r]
+        brier[b] += 2 * (1 - p) * (1 - p)
+        if p < _SMALL:
+            nll[b] -= math.log(p)
+        else:
+            product[b] *= p
             if product[b] < _SMALL:
                 nll[b] -= math.log(product[b])
                 product[b] = 1.0
-    for b in range(len(nll)):
-        nll[b] -= math.log(product[b])
 
 
 @compiled
 def add_labels(confidence, right, about, truth, place, block, tables):
     """Add each claim to its block and the label that it is about: number, Σ c, right ones.
 
-    The fourth sum counts true labels. Labels are at ``place`` in the tables.
+    The fourth sum counts true labels. Labels are at ``place`` in the tables. Without blocks every
+    claim belongs to the first.
     """
     for i in range(len(confidence)):
-        sums = tables[block[i], place[about[i]]]
+        sums = tables[in_block(block, i), place[about[i]]]
         sums[0] += 1
         sums[1] += np.float64(confidence[i])
         sums[2] += right[i]
         if len(truth):
-            tables[block[i], place[truth[i]], 3] += 1
+            tables[in_block(block, i), place[truth[i]], 3] += 1
 
 
 @compiled
-def add_sketch(place, confidence, right, count, correct, total):
-    """Add each confidence to its place in a sketch."""
-    for i in range(len(place)):
-        k = place[i]
-        count[k] += 1
-        correct[k] += right[i]
-        total[k] += confidence[i]
+def add_sketch(confidence, right, cut, tables):
+    """Add each confidence to its bin of the log-odds: number, right ones, Σ c."""
+    count, correct, total = tables
+    place, claimed = np.empty(_TILE, np.int32), np.empty(_TILE)
+    for start in range(0, len(confidence), _TILE):
+        rows = min(_TILE, len(confidence) - start)
+        _place_log_odds(confidence, start, rows, cut, place, claimed)
+        for r in range(rows):
+            k = place[r]
+            count[k] += 1
+            correct[k] += right[start + r]
+            total[k] += claimed[r]
+
+
+@reordered
+def _place_log_odds(confidence, start, rows, cut, place, claimed):
+    """Write c and its bin of the log-odds, as ``bin_numbers`` does; ``cut`` is that of a sketch."""
+    limit, width, certain, bins = cut
+    last = np.float64(bins - 1)
+    for r in range(rows):
+        claimed[r] = min(max(np.float64(confidence[start + r]), 0.0), 1.0)
+    for r in range(rows):
+        c = claimed[r]
+        k = np.int32(min(max((_log_odds(c) + limit) / width, 0.0), last))
+        k = bins - 1 if c >= certain else k
+        place[r] = k if c > 0 else 0
+
+
+@compiled
+def _log_odds(p):
+    """Return log(p / (1 − p)) of 0 < p < 1, within the rounding of NumPy's logarithm.
+
+    With mantissas m, n and exponents e, f of p and 1 − p, one of them halved if the other is √2
+    times smaller: (e − f) log 2 + log(m / n), and log(m / n) = 2 artanh(s), s = (m − n) / (m + n).
+    """
+    above, below = bits_of(p), bits_of(1 - p)
+    m = from_bits((above & _MANTISSA) | (_BIAS << 52))
+    n = from_bits((below & _MANTISSA) | (_BIAS << 52))
+    exponent = np.float64((above >> 52) - (below >> 52))
+    larger, smaller = m > _ROOT * n, n > _ROOT * m
+    exponent += (1.0 if larger else 0.0) - (1.0 if smaller else 0.0)
+    m = 0.5 * m if larger else m
+    n = 0.5 * n if smaller else n
+    s = (m - n) / (m + n)
+    z = s * s  # At most 0.0295, so that ten terms of the series are exact.
+    series = 1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19)))
+    series = 1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * series)))
+    return exponent * _LN2 + 2 * s * (1 + z * (1 / 3 + z * series))
 
 
 @compiled

@@ -28,9 +28,14 @@ __all__ = [
     "add_tops",
     "bin_at_edge",
     "bin_of",
+    "bits_of",
     "compiled",
     "exponential",
+    "from_bits",
+    "in_block",
     "intrinsic",
+    "log_sum",
+    "reordered",
     "sum_of_exponentials",
     "top_rows",
 ]
@@ -62,7 +67,7 @@ def compiled(
         return _njit(**options)(function)
 
 
-def _reordered(function: Callable[..., Any]) -> Any:
+def reordered(function: Callable[..., Any]) -> Any:
     """Compile with sums that may be reordered, as vector instructions need."""
     return compiled(function, _FINITE | {"reassoc"})
 
@@ -82,7 +87,7 @@ def _maximum(_: Any, left: Any, right: Any) -> Any:
 
 
 @intrinsic
-def _bits(_: Any, value: Any) -> Any:
+def bits_of(_: Any, value: Any) -> Any:
     """Return the 64 bits of a float as an integer."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -92,7 +97,7 @@ def _bits(_: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _float(_: Any, bits: Any) -> Any:
+def from_bits(_: Any, bits: Any) -> Any:
     """Return the float with these 64 bits."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -131,10 +136,10 @@ def exponential(x):
     p = _C5 + r * (_C6 + r * p)
     p = _C3 + r * (_C4 + r * p)
     p = 1.0 + r * (1.0 + r * (_C2 + r * p))
-    return _float(_bits(p) + (_bits(shifted) << 52))
+    return from_bits(bits_of(p) + (bits_of(shifted) << 52))
 
 
-@_reordered
+@reordered
 def _turn(scores, start, rows, tile):
     """Copy some short rows as columns, so that vectors run over rows."""
     for r in range(rows):
@@ -168,7 +173,7 @@ def _narrow_exponentials(tile, top, total, squares):
             squares[r] += tile[k, r] * tile[k, r]
 
 
-@_reordered
+@reordered
 def _highest(scores, i):
     """Return the largest score of a long row."""
     highest = scores[i, 0]
@@ -177,7 +182,7 @@ def _highest(scores, i):
     return highest
 
 
-@_reordered
+@reordered
 def _first_place(scores, i, highest):
     """Return the first place of the largest score of a long row."""
     none = np.int32(scores.shape[1])
@@ -188,7 +193,7 @@ def _first_place(scores, i, highest):
     return min(np.int64(place), scores.shape[1] - 1)
 
 
-@_reordered
+@reordered
 def _wide_exponentials(row, top, out):
     """Write exp(score − top) of a long row; return the sum and the sum of the squares."""
     total, square = 0.0, 0.0
@@ -200,7 +205,7 @@ def _wide_exponentials(row, top, out):
     return total, square
 
 
-@_reordered
+@reordered
 def _wide_squares(row):
     square = 0.0
     for k in range(len(row)):
@@ -235,13 +240,13 @@ def bin_of(value, edges, right, margin):
 
 
 @compiled
-def _block(block, row):
+def in_block(block, row):
     """Return the block of a row; without blocks every row belongs to the first."""
     return block[row] if len(block) else 0
 
 
-@_reordered
-def _log_sum(values, rows):
+@reordered
+def log_sum(values, rows):
     """Return Σ log v over some rows: log of the product of mantissas, plus the exponents."""
     lowest = 1.0
     for r in range(rows):
@@ -253,9 +258,9 @@ def _log_sum(values, rows):
         return total
     product, exponents = 1.0, 0
     for r in range(rows):
-        bits = _bits(values[r])
+        bits = bits_of(values[r])
         exponents += (bits >> 52) - _BIAS
-        product *= _float((bits & _MANTISSA) | (_BIAS << 52))
+        product *= from_bits((bits & _MANTISSA) | (_BIAS << 52))
     return math.log(product) + exponents * _LN2
 
 
@@ -272,7 +277,7 @@ def _add_scores(block, start, rows, likelihood, offset, squares, chosen, scored)
     for r in range(rows):
         losses += offset[r]
         distances += squares[r] - 2 * chosen[r] + 1
-    nll[0] += losses - _log_sum(likelihood, rows)
+    nll[0] += losses - log_sum(likelihood, rows)
     brier[0] += distances
 
 
@@ -283,7 +288,7 @@ def _add_top(labels, block, start, rows, predicted, confidence, where, shape, ta
     predicted_count, predicted_confidence, predicted_correct = tables[4:]
     classes, bins = shape
     for r in range(rows):
-        g = _block(block, start + r)
+        g = in_block(block, start + r)
         c, correct = confidence[r], predicted[r] == labels[start + r]
         cell = g * bins + where[r]
         top_count[cell] += 1
@@ -305,7 +310,7 @@ def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
     edges, right, margin, _ = cut
     count, confidence = tables[:2]
     for r in range(rows):
-        g = _block(block, start + r)
+        g = in_block(block, start + r)
         for k in range(len(tile)):
             p = tile[k, r] * scale[r]
             b = bin_of(p, edges, right, margin)
@@ -313,7 +318,7 @@ def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
             confidence[g, k, b] += p
 
 
-@_reordered
+@reordered
 def _add_wide_classes(row, scale, cut, tables):
     """Add each probability of a long row to its class and bin.
 
@@ -358,7 +363,7 @@ def _wide_rows(
     """Compute the same for long rows, each added to the class tables while it is in the cache."""
     confidence, chosen, squares, offset, _ = work
     for r in range(rows):
-        given, label, g = scores[start + r], labels[start + r], _block(block, start + r)
+        given, label, g = scores[start + r], labels[start + r], in_block(block, start + r)
         highest = _highest(scores, start + r)
         top, predicted[r] = np.float64(highest), _first_place(scores, start + r, highest)
         if logits:
@@ -415,11 +420,11 @@ def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_table
             if narrow:
                 _add_narrow_classes(block, start, rows, tile, scale, cut, class_tables)
             for r in range(rows):
-                g, b = _block(block, start + r), bin_of(chosen[r], edges, right, margin)
+                g, b = in_block(block, start + r), bin_of(chosen[r], edges, right, margin)
                 class_tables[2][g, labels[start + r], b] += 1
 
 
-@_reordered
+@reordered
 def _short_top(scores, i):
     """Return the largest score of a short row and its first place, in one pass."""
     top, place = scores[i, 0], 0
@@ -439,7 +444,7 @@ def _narrow_sums(tile, top, total):
             total[r] += exponential(np.float64(tile[k, r]) - np.float64(top[r]))
 
 
-@_reordered
+@reordered
 def sum_of_exponentials(row, top):
     """Return Σ_k exp(score − top) of a row."""
     total = 0.0
