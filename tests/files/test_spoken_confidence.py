@@ -7,6 +7,7 @@ import pytest
 
 from calibrant import read
 from calibrant.cli import main
+from calibrant.errors import InputError
 from calibrant.files import notes
 from calibrant.files.language_models.spoken import cut_confidence, read_answer
 
@@ -81,6 +82,18 @@ READ = [
     ("Answer: B\nConfidence: 0", 0.0),
     ("Answer: B\nConfidence: 1.0", 1.0),
     ("Answer: B\nConfidence: 100%", 1.0),
+    ("B (87%)", 0.87),
+    ("(B) (87 %)", 0.87),
+    ("B [87 percent].", 0.87),
+    ("B. (~87%)", 0.87),
+    ("**B** (87,5%)", 0.875),
+    ("B) Paris (87%)", 0.87),
+    ("Answer: B (87%)", 0.87),
+    ("The answer is B (87%).", 0.87),
+    ("B is correct (87%)", 0.87),
+    ("In 2020, 5 (12 percent of them) chose A.\nAnswer: B (87%)", 0.87),
+    ("I thought about it.\nB (87%)", 0.87),
+    ("B (87%). Confidence: 60%", 0.6),
 ]
 
 IGNORED = [
@@ -106,6 +119,25 @@ IGNORED = [
     "My confidence is high, the answer is 4",
     "Answer: B\nA 95% confidence interval was used.",
     "I cannot say which one of all of them it is. Confidence: 80%",
+    "B: growth was 5 (87%)",
+    "Answer: growth was 5 (87%)",
+    "growth was 5 (87%)",
+    "growth was 5 (87% of them in B)",
+    "5 (83%)",
+    "Answer: 5 (83%)",
+    "50% (87%)",
+    "B (87%) or C",
+    "B (60%)\nC (40%)",
+    "B (60%), C (40%)",
+    "B (87% of all)",
+    "B (87)",
+    "B (0.87)",
+    "B 87%",
+    "(87%)",
+    "Answer: (87%)",
+    "Most of them were women (87%)",
+    "I thought about it.\nParis (87%)",
+    "Answer: B or C (87%)",
 ]
 
 
@@ -163,6 +195,10 @@ def test_numbers_without_a_scale_are_read_by_the_whole_file(tmp_path, numbers, e
         ("I am 90% confident the answer is 42.", "42", True),
         ("Answer: rock and roll. Confidence: 90 %", "rock and roll", True),
         ("Answer: yes, because it is. Confidence: 90 %", "Yes", True),
+        ("Paris (90%)", "Paris", True),
+        ("Paris (90%)", "Rome", False),
+        ("Answer: St. Louis (90%)", "St. Louis", True),
+        ("Answer: St. Louis (90%)", "St. Paul", False),
     ],
 )
 def test_answers_that_are_texts(tmp_path, reply, label, right):
@@ -175,6 +211,24 @@ def test_the_text_of_an_option_is_its_letter(tmp_path, options, label):
     replies = ("Answer: Paris. Confidence: 90%", "Answer: Rome. Confidence: 90%")
     path = _file(tmp_path / "spoken.jsonl", *replies, label=label, options=options)
     assert read(path).correct.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("reply", "right"), [("5 (90%)", True), ("Answer: 6 (90%)", False)])
+def test_a_number_before_a_percentage_is_an_answer_where_it_is_an_option(tmp_path, reply, right):
+    path = _file(tmp_path / "spoken.jsonl", reply, label="5", options=["4", "5", "6"])
+    found = read(path)
+    assert found.confidence.tolist() == [0.6, 0.9]
+    assert found.correct.tolist() == [True, right]
+
+
+def test_a_file_may_begin_with_a_percentage_in_brackets(tmp_path):
+    rows = [{"response": f"{a} ({p}%)", "label": "B"} for a, p in (("B", 90), ("C", 60))]
+    path = tmp_path / "spoken.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert read(path).confidence.tolist() == [0.9, 0.6]
+    path.write_text(json.dumps({"text": "Growth was 5 (87% of it abroad)", "label": "news"}))
+    with pytest.raises(InputError, match="no column of logits or probabilities"):
+        read(path)
 
 
 def test_other_single_values_are_groups(tmp_path, capsys):
@@ -198,7 +252,7 @@ def test_a_file_with_scores_is_no_reply_even_if_its_text_speaks_of_confidence(tm
 
 
 @pytest.mark.parametrize(
-    "part", ["confidence (", "confidence 8 ", " ", "\n", "answer: ", "(", "80% "]
+    "part", ["confidence (", "confidence 8 ", " ", "\n", "answer: ", "(", "80% ", "B ", "(8%) "]
 )
 def test_long_replies_take_no_time(part):
     start = time.process_time()

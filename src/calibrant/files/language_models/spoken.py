@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -66,6 +66,11 @@ _PHRASES = (
     ),
     (_before(r"(?:probability|likelihood)\b"), _after(r"(?:probability|likelihood|likely)\b")),
 )
+# "B (87 %)": a percentage alone in brackets.
+_BRACKETED = re.compile(
+    rf"[(\[]\s?(?:~\s?|(?:about|approx\.|ca\.)\s)?(?P<value>{_NUMBER})\s?(?:%|per\s?cent)\s?[)\]]",
+    re.IGNORECASE,
+)
 _QUALIFIER = r"(?:(?:final|best|correct|right|my|the|chosen)\s+)*"
 _STATED = re.compile(
     rf"(?:\b(?P<final>final)\s+)?\b(?:answer|guess|choice|prediction)\b[\"']?"
@@ -114,22 +119,30 @@ class Spoken:
         return self.scale is None
 
 
-def names_confidence(text: str) -> bool:
-    """Return whether a text has a number that is called a confidence or a probability."""
-    return any(True for _ in _found(_plain_text(text)))
+def names_confidence(text: str, options: Collection[str] = ()) -> bool:
+    """Return whether a text names a confidence, as :func:`cut_confidence` finds it."""
+    text = _plain_text(text)
+    return any(True for _ in _found(text)) or _after_answer(text, options) is not None
 
 
-def cut_confidence(text: str) -> tuple[Spoken | None, str]:
+def cut_confidence(text: str, options: Collection[str] = ()) -> tuple[Spoken | None, str]:
     """Return the confidence of a reply, and the reply without it.
 
-    There is none where a reply names none, or different ones.
+    There is none where a reply names none, or different ones. Where no number is called a
+    confidence, a percentage in brackets at the end is one if it follows an answer and nothing else.
+    ``options`` has the :func:`plain_key` of each answer that the question offers.
 
     >>> cut_confidence("Answer: B (confidence: 85 %)")
     (Spoken(value=85.0, scale=100.0, written='85'), 'Answer: B (\\n')
     >>> cut_confidence("90 % sure, then 80 % sure: B")[0]
+    >>> cut_confidence("B (85 %)")
+    (Spoken(value=85.0, scale=100.0, written='85'), 'B \\n')
     """
     text = _plain_text(text)
     found = list(_found(text))
+    if not found and (bracketed := _after_answer(text, options)):
+        spoken = Spoken(_float(bracketed["value"]), 100.0, bracketed["value"])
+        return spoken, text[: bracketed.start()] + "\n"
     for match in reversed(found):
         text = text[: match.start()] + "\n" + text[match.end() :]
     spoken = [each for match in found for each in _numbers(match)]
@@ -158,6 +171,28 @@ def _found(text: str) -> Iterator[re.Match[str]]:
                 yield match
         if found:
             return
+
+
+def _after_answer(text: str, options: Collection[str]) -> re.Match[str] | None:
+    """Return the only percentage alone in brackets of a text, if it ends an answer and the text.
+
+    The answer is stated ("Answer: B"), has a letter ("B) Paris"), is one of the ``options``, or is
+    one word that is the whole text. A number followed by a percentage, "5 (83 %)", is a count and
+    its share, unless it is one of the options.
+    """
+    found = list(islice(_BRACKETED.finditer(text), 2))
+    if len(found) != 1 or text[found[0].end() :].strip(_MARKS):
+        return None
+    before, _, line = text[: found[0].start()].rpartition("\n")
+    stated = _stated(line)
+    answer = _bare(stated[-1] if stated else line)
+    key = plain_key(answer)
+    offered = key in options
+    if not key or (not offered and re.search(r"\d\W*$", answer)):
+        return None
+    letter = len(key) == 1 or _LETTER.match(answer)
+    alone = not plain_key(before) and (offered or len(key.split()) == 1)
+    return found[0] if stated or letter or alone else None
 
 
 def _numbers(match: re.Match[str]) -> Iterator[Spoken]:

@@ -37,7 +37,8 @@ def is_verbalised(record: Mapping[str, Any]) -> bool:
         return False
     if isinstance(record.get("confidence"), str):
         return True
-    return any(isinstance(record.get(k), str) and names_confidence(record[k]) for k in _TEXT)
+    texts = (record[k] for k in _TEXT if isinstance(record.get(k), str))
+    return any(names_confidence(text, _offered(record)) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def translate_verbalised(path: Path) -> Translated:
 def _reply(path: Path, line: int, record: Mapping[str, Any]) -> _Reply:
     label = true_label(record, f"{path}, line {line}")
     text = next((record[k] for k in _TEXT if isinstance(record.get(k), str)), "")
-    spoken, rest = cut_confidence(text)
+    spoken, rest = cut_confidence(text, _offered(record))
     if (stated := record.get("confidence")) is not None:
         spoken, _ = cut_confidence(f"confidence: {stated}")
     predicted = record.get("predicted", record.get("prediction"))
@@ -93,11 +94,22 @@ def _reply(path: Path, line: int, record: Mapping[str, Any]) -> _Reply:
     return _Reply(line, spoken, rest, predicted, label, _options(record, label), groups)
 
 
+def _given(record: Mapping[str, Any]) -> Any:
+    """Return the options of a record, a list or an object by letter."""
+    return next((record[k] for k in _OPTIONS if isinstance(record.get(k), (list, dict))), [])
+
+
+def _offered(record: Mapping[str, Any]) -> set[str]:
+    """Return the letters and texts of the options of a record, as ``plain_key`` writes them."""
+    options = _given(record)
+    letters = options if isinstance(options, dict) else ()
+    texts = options.values() if isinstance(options, dict) else options
+    return {plain_key(str(each)) for each in (*letters, *texts)}
+
+
 def _options(record: Mapping[str, Any], label: str) -> dict[str, str]:
     """Return the answers that a record offers; a text that has a letter is the same answer."""
-    options: Any = next(
-        (record[k] for k in _OPTIONS if isinstance(record.get(k), (list, dict))), []
-    )
+    options = _given(record)
     if isinstance(options, list):
         texts = [str(each) for each in options]
         letters = [chr(ord("A") + i) for i in range(min(26, len(texts)))]
