@@ -211,12 +211,21 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
     (tmp_path / "table.json").write_text("[]")
     (tmp_path / "words.csv").write_text("word\na\n")
     (tmp_path / "short.csv").write_text("id,text\n1,a\n2\n")
+    (tmp_path / "unnamed.csv").write_text(",text\n0,a\n")
+    (tmp_path / "twice.csv").write_text("id,text,id\n1,a,2\n")
+    (tmp_path / "half.jsonl").write_text('{"text": "a", "by": "\\ud83d"}\n')
     cases = [
         ([run, "none.txt"], "There is no file none.txt"),
         ([run, "none.csv"], "There is no file none.csv"),
         ([run, str(tmp_path / "table.json")], "expected a .txt file with a text on each line"),
         ([run, str(tmp_path / "words.csv")], "line 2: expected an object with a 'text'"),
         ([run, str(tmp_path / "short.csv")], "line 3 has a different number of columns"),
+        ([run, str(tmp_path / "unnamed.csv")], "line 1: column 1 has no name; give it one"),
+        ([run, str(tmp_path / "twice.csv")], "line 1: two columns are called 'id'"),
+        (
+            [run, str(tmp_path / "half.jsonl"), "-o", str(tmp_path / "o.jsonl")],
+            "line 1: the text contains half of a character",
+        ),
         ([run, "a", "--top-k", "0"], "top_k must be a whole number of at least 1"),
         ([run, "a", "--target-risk", ".1", "--policy", "x"], "a policy or a target risk"),
         ([run, "a", "--policy", "none.json"], "There is no policy at none.json"),
@@ -294,6 +303,19 @@ def test_words_that_are_given(trained, predictor, tmp_path, capsys):
         predictor.predict([[3]], tokens=True)
     with pytest.raises(InputError, match="each list of words is one sentence"):
         predictor.predict([words], tokens=True, sentences=True)
+
+
+def test_given_words_do_not_replace_another_text(trained, tmp_path, capsys):
+    run, path, words = str(trained[0]), tmp_path / "in.jsonl", ["Anna", "'s", "dog"]
+    path.write_text(json.dumps({"text": "Anna's dog", "tokens": words}))
+    assert main(["predict", run, str(path), "--tokens", "--json"]) == 2
+    assert "line 1 already has a field 'text'" in capsys.readouterr().err
+    assert main(["predict", run, str(path), "--tokens", "--json", "--field", "found"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["text"], row["found"]["text"]) == ("Anna's dog", "Anna 's dog")
+    path.write_text(json.dumps({"text": "Anna 's dog", "tokens": words}))
+    assert main(["predict", run, str(path), "--tokens", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == "Anna 's dog"
 
 
 def test_given_words_have_the_map_and_the_guarantee_of_the_corpus(trained, predictor):

@@ -14,7 +14,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.files.lines import allow_long_cells, csv_delimiter
 from calibrant.files.npz import array_names, opened_npz, read_array
-from calibrant.inputs import check_file, door, has_half_a_character, parse_json
+from calibrant.inputs import check_file, door, first_repeated, has_half_a_character, parse_json
 from calibrant.tasks.image.picture_files import SUFFIXES
 
 __all__ = ["IMAGE", "PREDICTED", "Input", "Row", "file_of", "read_images", "read_rows", "words_of"]
@@ -139,13 +139,29 @@ def _table_rows(path: Path, check: _CHECK) -> Iterator[Row]:
     allow_long_cells()
     delimiter = "\t" if path.suffix.lower() == ".tsv" else csv_delimiter(path)
     with path.open(encoding="utf-8-sig", newline="") as file, door(path, "not a table of UTF-8"):
-        reader = csv.DictReader(file, delimiter=delimiter, strict=True, restkey="")
-        for row in reader:
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        header = _column_names(next(reader, []), path)
+        for cells in filter(None, reader):  # An empty line has none.
             where = f"{path}, line {reader.line_num}"
-            if None in row.values() or "" in row:
+            if len(cells) != len(header):
                 raise InputError(f"{where} has a different number of columns from the first.")
+            row = dict(zip(header, cells, strict=True))
             check(row, where)
             yield row
+
+
+def _column_names(header: list[str], path: Path) -> list[str]:
+    """Return the names of the columns, which are the fields of each row."""
+    if "" in header:
+        raise InputError(
+            f"{path}, line 1: column {header.index('') + 1} has no name; give it one (pandas: "
+            "to_csv(index=False))."
+        )
+    if (twice := first_repeated(header)) is not None:
+        raise InputError(
+            f"{path}, line 1: two columns are called '{twice}'; give them different names."
+        )
+    return header
 
 
 def _parsed_rows(file: Iterable[bytes], name: str, check: _CHECK | None) -> Iterator[Row]:
@@ -167,6 +183,8 @@ def _parsed(line: str, where: str, check: _CHECK) -> Row:
         row = parse_json(line)
     except ValueError as error:
         raise InputError(f"{where} is not JSON: {error}.") from None
+    if "\\ud" in line.lower():
+        _check_text(row, where)
     check(row, where)
     found: Row = row
     return found
@@ -175,15 +193,14 @@ def _parsed(line: str, where: str, check: _CHECK) -> Row:
 def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> None:
     """Require a text or words, and no field that the predictions would replace."""
     words = words_of(row) if isinstance(row, dict) and tokens else None
-    if isinstance(words, list) and all(isinstance(word, str) for word in words):
-        _check_text(" ".join(words), where)
-    else:
-        text = words if tokens else row.get("text") if isinstance(row, dict) else None
-        if not isinstance(text, str):
-            what = "'tokens', a list of words," if tokens else "a 'text'"
-            raise InputError(f"{where}: expected an object with {what}, got {str(row)[:60]!r}.")
-        _check_text(text, where)
+    listed = isinstance(words, list) and all(isinstance(word, str) for word in words)
+    text = words if tokens else row.get("text") if isinstance(row, dict) else None
+    if not listed and not isinstance(text, str):
+        what = "'tokens', a list of words," if tokens else "a 'text'"
+        raise InputError(f"{where}: expected an object with {what}, got {str(row)[:60]!r}.")
     there = next((name for name in taken if name in row), None)
+    if listed and taken == PREDICTED and _has_other_text(row, words):
+        there = "text"  # Places are those in the joined words, which would replace another text.
     if there is not None:
         raise InputError(
             f"{where} already has a field '{there}': name another for the predictions with "
@@ -191,6 +208,10 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
         )
 
 
-def _check_text(text: str, where: str) -> None:
-    if has_half_a_character(text):
+def _has_other_text(row: Row, words: Sequence[str]) -> bool:
+    return "text" in row and row["text"] != " ".join(words)
+
+
+def _check_text(content: Any, where: str) -> None:
+    if has_half_a_character(content):
         raise InputError(f"{where}: the text contains half of a character; is it UTF-8?")

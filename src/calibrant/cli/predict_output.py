@@ -122,7 +122,7 @@ def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptanc
     """Return a line of JSON: the fields of the input and the predictions."""
     found = as_json(prediction, accept)
     if field is not None:
-        found = {field: {k: v for k, v in found.items() if k != "text" or k not in row}}
+        found = {field: {k: v for k, v in found.items() if k != "text" or row.get(k) != v}}
     return json.dumps(json_values({**row, **found}), ensure_ascii=False) + "\n"
 
 
