@@ -22,6 +22,7 @@ from calibrant.tasks.language.sentence_splitter import split_sentences
         ["He left the U.S.", "The end."],
         ["यह है।", "वह है।"],
         ["It is at a.b.org/x.y for 3.5 to 4."],
+        ["None was found (p<0.05).", "See https://ex.org/a?q=1.", "Dipl.-Ing. Lund spoke."],
     ],
 )
 def test_by_hand(sentences):

@@ -19,6 +19,8 @@ _CANDIDATE = re.compile(
 )
 _BEFORE = re.compile(rf"[^\s{re.escape(_OPENERS.replace('-', ''))}]*\Z")
 _AFTER = re.compile(rf"[\s{re.escape(_OPENERS)}]*(\w*)")
+# At the end of a word: U.S, then-U.S, i.e, Ph.D, Dipl.-Ing; not p<0.5 or a?q=1.5.
+_DOTTED = re.compile(r"(?<![\w.])(?:[^\W\d_]{1,4}\.-?)+[^\W\d_]{1,4}\Z")
 _NEAR = 24  # Characters that are looked at on either side of a full stop.
 _WRAPPED = 40  # A line of this many characters may continue in the next.
 # Words that begin a sentence, even after an abbreviation.
@@ -91,8 +93,8 @@ def _is_full_stop(text: str, found: re.Match[str], start: int, word: str) -> boo
         return False
     if last.isdecimal() and _is_item(near[: -len(last)].rstrip(), last):
         return False
-    dotted = "." in last and any(letter.isalpha() for letter in last)
-    unsure = last in ABBREVIATIONS or dotted or (len(last) == 1 and last.isalpha())
+    initial = len(last) == 1 and last.isalpha()
+    unsure = last in ABBREVIATIONS or initial or _DOTTED.search(last) is not None
     return not unsure or word.lower() in _STARTERS
 
 
