@@ -289,6 +289,10 @@ def test_clear_errors():
     valid = sample(50)
     with pytest.raises(InputError, match="Did you mean 'temperature'"):
         compare(valid, valid, ["temprature"])
+    for names in ([Temperature()], [Temperature], [None]):
+        with pytest.raises(InputError, match="Expected the name of a calibrator"):
+            compare(sample(), sample(seed=1), names)
+    assert calibrator_names("class-temperature") == ["identity", "class-temperature"]
     with pytest.raises(InputError, match="VALID has 4 classes, but TEST has 3"):
         compare(valid, sample(50, classes=3))
     with pytest.raises(InputError, match="TEST has no labelled examples"):

@@ -23,6 +23,7 @@ _HINTS = {
     "ConfidenceSteps": "confidences(predictions) keeps what is needed of every example",
     "Scene": "Scene.from_logits(image, logits, mask) makes one",
     "TagSet": "TagSet.of(label_names) makes one",
+    "Calibrator": "calibrant.load_calibrator(path) reads one, Temperature().fit(valid) makes one",
 }
 
 
@@ -115,6 +116,8 @@ def _described(value: Any) -> str:
         return f"the text '{text[:60]}{'…' * (len(text) > 60)}'"
     if value is None or isinstance(value, (bool, int, float, np.number)):
         return repr(value)
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 

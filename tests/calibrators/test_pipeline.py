@@ -250,6 +250,9 @@ def test_half_precision_model_gives_full_precision_scores(tokenizer):
 def test_clear_errors(ner, text, tokenizer):
     with pytest.raises(NotFittedError):
         calibrated(ner, Temperature())
+    for other, got in (("map.json", "the text 'map.json'"), (Temperature, "the class Temperature")):
+        with pytest.raises(InputError, match=f"takes Calibrator, got {got}; .*load_calibrator"):
+            calibrated(ner, other)
     with pytest.raises(InputError, match="fitted on 3 classes"):
         calibrated(ner, fit(Temperature(), ("a", "b", "c")))
     with pytest.raises(InputError, match="same names in another order"):

@@ -55,6 +55,8 @@ def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
         ({"text": "abc", "spans": [[0, 2, "X"], [1, 3, "Y"]]}, "0:2 and 1:3 overlap"),
         ({"text": "abc", "spans": [[0, 2]]}, "expected spans with start, end and label"),
         ({"text": "abc", "spans": [{"start": 0}]}, "expected spans with start, end and label"),
+        ({"text": "abc", "spans": [[0, 3, " "]]}, "expected spans with start, end and label"),
+        ({"text": "abc", "spans": [{"span": [0, 3]}]}, r"and label, got \{'span': \[0, 3\]\}"),
         ([1], "line 2: expected a JSON object"),
     ],
 )
@@ -148,6 +150,9 @@ def test_prodigy_and_doccano(tmp_path: Path) -> None:
     assert read_jsonl(path) == [ANNA] * 3
     empty = {"text": "", "tokens": [], "spans": [], "answer": "accept"}
     assert read_jsonl(written(tmp_path, PRODIGY, empty)) == [ANNA, Sentence((), ())]
+    unmarked = {name: value for name, value in PRODIGY.items() if name != "spans"}
+    plain = Sentence(("Anna", "sings"), ("O", "O"))
+    assert read_jsonl(written(tmp_path, PRODIGY, unmarked)) == [ANNA, plain]
 
 
 @pytest.mark.parametrize(

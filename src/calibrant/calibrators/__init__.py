@@ -29,7 +29,7 @@ from calibrant.calibrators.spline import Spline
 from calibrant.calibrators.structured import StructuredMatrix, StructuredVector
 from calibrant.calibrators.temperature import EnsembleTemperature, Temperature
 from calibrant.calibrators.venn_abers import TopLabelVennAbers, VennAbers
-from calibrant.errors import unknown_name
+from calibrant.errors import InputError, unknown_name
 from calibrant.old_names import renamed
 
 __all__ = [
@@ -160,6 +160,8 @@ def calibrator_class(name: str) -> type[Calibrator]:
     >>> calibrator_class("temperature")().name
     'temperature'
     """
+    if not isinstance(name, str):
+        raise InputError(f"Expected the name of a calibrator, such as 'temperature', got {name}.")
     if name not in CALIBRATORS:
         raise unknown_name("calibrator", name, CALIBRATORS)
     return CALIBRATORS[name].calibrator

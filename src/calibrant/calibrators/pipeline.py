@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.calibrators.backend import log_probabilities
 from calibrant.calibrators.base import Calibrator
 from calibrant.errors import InputError
@@ -97,6 +98,7 @@ def _check(pipeline: Any, calibrator: Calibrator) -> None:
             f"calibrated takes pipelines for {', '.join(_TASKS.values())}; got "
             f"{getattr(pipeline, 'task', None) or kinds[0]}."
         )
+    check_kind("calibrated", calibrator, Calibrator)
     config = pipeline.model.config
     if config.num_labels < 2 or config.problem_type in ("multi_label_classification", "regression"):
         raise InputError(

@@ -196,6 +196,7 @@ def calibrator_names(names: Sequence[str] | None, keep_predictions: bool = False
     >>> calibrator_names(["matrix", "temperature"], keep_predictions=True)
     ['identity', 'temperature']
     """
+    names = [names] if isinstance(names, str) else names
     for name in names or ():
         calibrator_class(name)  # Raises an error for an unknown name.
     wanted = [n for n in CALIBRATORS if _is_wanted(n, names) or n == _BASELINE]

@@ -54,6 +54,8 @@ def to_sentence(
         if names is not None and _any_of(tags, int):
             tags = _named(tags, names(), where)
         return tagged(words, tags, where)
+    if words is not None and not any(name in record for name in SPANS):
+        record = {**record, "spans": []}  # Prodigy leaves them out of a text without entities.
     text, spans = field(record, ("text", "tokens"), where), field(record, SPANS, where)
     if not isinstance(text, str) or not isinstance(spans, list):
         raise InputError(f"{where}: expected a text and a list of spans.")
@@ -136,7 +138,8 @@ def _tag_names(path: Path) -> tuple[str, ...]:
     raise InputError(f"{content}: expected a list of the names of tags.")
 
 
-def _span(span: Any, where: str) -> Span:
+def _span(given: Any, where: str) -> Span:
+    span = given
     if isinstance(span, dict):
         start, end = (span.get(name, span.get(f"{name}_offset")) for name in ("start", "end"))
         label = span.get("label", span.get("type"))
@@ -144,6 +147,7 @@ def _span(span: Any, where: str) -> Span:
         if label is None and isinstance(several, list) and len(several) == 1:
             label = several[0]
         span = [start, end, label]
-    if not isinstance(span, list) or list(map(type, span)) != [int, int, str] or not span[2]:
-        raise InputError(f"{where}: expected spans with start, end and label, got {span!r:.60}.")
+    listed = isinstance(span, list) and list(map(type, span)) == [int, int, str]
+    if not listed or not span[2].strip():
+        raise InputError(f"{where}: expected spans with start, end and label, got {given!r:.80}.")
     return span[0], span[1], span[2]
