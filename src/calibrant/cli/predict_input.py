@@ -208,7 +208,7 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
         )
 
 
-def _has_other_text(row: Row, words: Sequence[str]) -> bool:
+def _has_other_text(row: Row, words: Any) -> bool:
     return "text" in row and row["text"] != " ".join(words)
 
 
