@@ -450,3 +450,33 @@ def test_going_beyond_what_a_faultless_sample_supports_warns():
     with pytest.warns(CalibrationWarning, match=r"beyond 0\.9839, .* fell back to identity"):
         calibrator = calibrator_class("vector")().fit(p)
     assert np.array_equal(calibrator.transform(p).scores, p.scores)
+
+
+@pytest.mark.parametrize("name", [n for n, r in CALIBRATORS.items() if r.calibrator.keeps_argmax])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@kinds
+@given(
+    seed=st.integers(0, 2**31),
+    gap=st.sampled_from([1e-12, 1e-7, 1e-4, 1e-2]),
+    right=st.sampled_from([0.0, 0.2, 0.5]),
+    offset=st.sampled_from([0.0, -300.0]),
+)
+@settings(max_examples=4)
+def test_argmax_is_kept_where_the_best_two_nearly_tie(
+    name, dtype, of_kind, seed, gap, right, offset
+):
+    """Mostly wrong predictions make all scores nearly equal, which rounding must not make ties."""
+    rng = np.random.default_rng(seed)
+    logits = 3 * rng.normal(size=(400, 5)) + offset
+    second, first = np.argsort(logits, axis=1)[:, -2:].T
+    rows = np.arange(400)
+    logits[rows, second] = logits[rows, first] - gap * rng.random(400)
+    other = (logits.argmax(axis=1) + 1) % 5
+    labels = np.where(rng.random(400) < right, logits.argmax(axis=1), other)
+    groups = {"position": rows % 13}
+    p = of_kind(Predictions.from_logits(logits, labels, label_names=NAMES, groups=groups))
+    p = p.with_scores(p.scores.astype(dtype), p.kind)
+    result = quiet_fit(calibrator_class(name)(), p).transform(p)
+    assert (result.scores.argmax(axis=1) == p.scores.argmax(axis=1)).all()
+    if name != "identity":  # The softmax of nearly equal logits rounds too.
+        assert (result.probabilities().argmax(axis=1) == p.scores.argmax(axis=1)).all()

@@ -47,9 +47,12 @@ class CalibrationModule(nn.Module):
         flat = {name: c.reshape(-1) for name, c in zip(names, columns, strict=True)}
         flat = {name: c if name in groups else c.to(precise) for name, c in flat.items()}
         out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **flat})
+        narrow = torch.promote_types(scores.dtype, torch.float32)
+        out = self._as_requested(out)
+        out = self.calibrator.lead_kept(out, rows, self.takes, narrow, self.gives)
         # A step or a bin would turn NaN into a value.
-        out = self._as_requested(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
-        return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
+        out = out.masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
+        return out.reshape(scores.shape).to(narrow)
 
     def extra_repr(self) -> str:
         """Describe the module for print(module)."""

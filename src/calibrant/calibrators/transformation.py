@@ -13,6 +13,7 @@ from calibrant.arrays import Array, as_array, is_tensor
 from calibrant.calibrators.backend import (
     constant,
     floored,
+    leading,
     log_probabilities,
     namespace,
     normalized,
@@ -152,6 +153,11 @@ class Transformation(ABC):
         return {}
 
     @property
+    def keeps_prediction(self) -> bool:
+        """Whether predicted class and accuracy never change, with these hyper-parameters."""
+        return self.keeps_argmax and getattr(self, "keep_prediction", True)
+
+    @property
     def groups_(self) -> tuple[str, ...]:
         """The groups that the fitted calibrator reads, also those of :meth:`signal_columns`."""
         return self.needs_groups
@@ -165,6 +171,18 @@ class Transformation(ABC):
         """
         out = self._uncorrected(scores, kind, values)
         return correct(out, self.kind_of(kind), values) if CORRECTIONS & values.keys() else out
+
+    def lead_kept(
+        self, out: Array, scores: Array, kind: Kind, dtype: Any, gives: Kind | None = None
+    ) -> Array:
+        """Keep the predicted class ahead where rounding ``out`` to ``dtype`` would make ties.
+
+        Only calibrators that promise to keep it do so; of claims, class 1 is always predicted.
+        """
+        if out is scores or not self.keeps_prediction or self.claims_:
+            return out
+        precision = float(namespace(out).finfo(dtype).eps)
+        return leading(out, scores, gives or self.kind_of(kind), precision)
 
     def _uncorrected(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
         """Apply the calibrator as it was fitted."""
@@ -241,14 +259,17 @@ class Transformation(ABC):
             part = slice(start, start + size)
             columns = {name: constant(column[part], like) for name, column in groups.items()}
             values = {**learned, **columns}
-            result[part] = self._apply_masked(wide(rows[part]), kind, values)
+            result[part] = self._apply_masked(wide(rows[part]), kind, values, result.dtype)
         return result
 
-    def _apply_masked(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
+    def _apply_masked(
+        self, scores: Array, kind: Kind, values: Mapping[str, Any], dtype: Any
+    ) -> Array:
         """Apply the calibrator; a class that a logit of −∞ rules out stays ruled out."""
         if kind != "logits" or float(scores.min()) != -np.inf:
-            return self.apply(scores, kind, values)
-        out = self.apply(unmasked(scores), kind, values)
+            return self.lead_kept(self.apply(scores, kind, values), scores, kind, dtype)
+        plain = unmasked(scores)
+        out = self.lead_kept(self.apply(plain, kind, values), plain, kind, dtype)
         xp, masked = namespace(scores), scores == -np.inf
         if self.kind_of(kind) == "logits":
             return xp.where(masked, -np.inf, out)

@@ -187,7 +187,7 @@ def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
     >>> entity_words(Identity().fit(p), p) is p, entity_words(Vector().fit(p), p) is p
     (True, False)
     """
-    return raw if _keeps_tags(calibrator) else calibrator.transform(raw)
+    return raw if calibrator.keeps_prediction else calibrator.transform(raw)
 
 
 def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
@@ -196,7 +196,7 @@ def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
     The calibrator of each sentence is fitted without it, because a flexible calibrator makes the
     data that it was fitted on look better than new data.
     """
-    if _keeps_tags(calibrator):
+    if calibrator.keeps_prediction:
         return valid
     try:
         folds = make_folds(valid, _FOLDS, seed=0)
@@ -214,11 +214,7 @@ def fit_entities(
     Copies are raw predictions; they help if the calibrator keeps every tag.
     """
     words = new_entity_words(calibrator, valid)
-    return SpanCalibrator().fit(words, copies if _keeps_tags(calibrator) else None)
-
-
-def _keeps_tags(calibrator: Calibrator) -> bool:
-    return calibrator.keeps_argmax and getattr(calibrator, "keep_prediction", True)
+    return SpanCalibrator().fit(words, copies if calibrator.keeps_prediction else None)
 
 
 # Identity must know that there are two classes: wrong and right.
