@@ -2,9 +2,9 @@
 
 Draws a reference and a stream from one distribution, in which the words of a sentence are alike or
 independent, and some labels arrive. It counts streams with an alarm at any time, chunks whose
-accuracy lies in its interval, and confidence sequences that ever exclude the accuracy. Then the
-same with a change in the middle, and the rows until the alarm. The figures in
-docs/watch-and-adapt.md come from
+accuracy lies in its interval, and confidence sequences that ever exclude the accuracy. Two
+settings fit a calibrator on few rows. Then the same with a change in the middle, and the rows
+until the alarm. The figures in docs/watch-and-adapt.md come from
 
     python benchmarks/watch_alarms.py --json benchmarks/results/watch-alarms-cpu.json
 """
@@ -19,6 +19,7 @@ import numpy as np
 
 import calibrant
 from calibrant import Predictions, watch
+from calibrant.calibrators import CALIBRATORS
 
 CLASSES = 5
 
@@ -48,11 +49,20 @@ def predictions(parts, words, labelled, rng):
     return Predictions.from_probabilities(p, labels, groups=groups)
 
 
-# Name, words of a sentence, rows of reference and stream, share labelled, what changes.
+def overconfident(predictions):
+    """Return logits twice as large as honest: a calibrator is needed, and is a little wrong."""
+    logits = 2 * np.log(np.maximum(predictions.scores, 1e-300))
+    return predictions.with_scores(logits, "logits")
+
+
+# Name, words of a sentence, rows of reference and stream, share labelled, what changes; with a
+# "calibrator", the scores are overconfident and it is fitted on the reference.
 SETTINGS = [
     ("nothing, 500 reference rows", 1, 500, 20_000, 0.05, {}),
     ("nothing, 5,000 reference rows", 1, 5000, 20_000, 0.05, {}),
     ("nothing, sentences of 10 words", 10, 5000, 20_000, 0.05, {}),
+    ("nothing, temperature of 300 rows", 1, 300, 20_000, 0.15, {"calibrator": "temperature"}),
+    ("nothing, isotonic of 300 rows", 1, 300, 20_000, 0.15, {"calibrator": "isotonic-top-label"}),
     ("less sure (sharpness 0.8)", 1, 5000, 20_000, 0.0, {"sharpness": 0.8}),
     ("less sure, sentences of 10 words", 10, 5000, 20_000, 0.0, {"sharpness": 0.8}),
     ("one class twice as frequent", 1, 5000, 20_000, 0.0, {"shares": [2, 1, 1, 1, 1]}),
@@ -60,13 +70,23 @@ SETTINGS = [
 ]
 
 
+def _calibrator(change):
+    return CALIBRATORS[change["calibrator"]].calibrator() if "calibrator" in change else None
+
+
 def one(rng, setting, false_alarms):
     _, words, before, rows, labelled, change = setting
+    fitted = _calibrator(change)
+    change = {key: value for key, value in change.items() if key != "calibrator"}
     half = rows // 2
     reference = predictions([draw(rng, before, words=words)], words, 1.0, rng)
     parts = [draw(rng, half, words=words), draw(rng, half, words=words, **change)]
     stream = predictions(parts, words, labelled, rng)
-    found = watch(stream, reference=reference, false_alarms=false_alarms, level=0.95)
+    if fitted is not None:
+        reference, stream = overconfident(reference), overconfident(stream)
+        fitted.fit(reference)
+    options = {"calibrator": fitted, "false_alarms": false_alarms, "level": 0.95}
+    found = watch(stream, reference=reference, **options)
     first = min((alarm.row for alarm in found.alarms), default=None)
     right = np.asarray(stream.scores).argmax(axis=1) == stream.labels
     covered, seen, inside = [], 0, True
@@ -86,7 +106,7 @@ def measure(setting, streams, false_alarms, seed):
     results = [one(rng, setting, false_alarms) for _ in range(streams)]
     rows = [row for row, _, _ in results if row is not None]
     late = [row - setting[3] // 2 for row in rows if row > setting[3] // 2]
-    changes = bool(setting[5])
+    changes = bool(setting[5].keys() - {"calibrator"})
     early = sum(row <= setting[3] // 2 for row in rows) if changes else len(rows)
     return {
         "setting": setting[0],

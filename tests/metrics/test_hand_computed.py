@@ -212,3 +212,11 @@ def test_risk_points():
         assert risk_points(p, [risk])[0].coverage == coverage_at_risk(p, risk)
     wrong = Predictions.from_probabilities([0.9], [0])
     assert risk_points(wrong, [0.5])[0].threshold is None
+
+
+def test_chance_ece_of_two_blocks_is_no_more_than_all_wrong():
+    """Two blocks widen the bootstrap like Student's t with one degree of freedom, up to 5.8."""
+    p = Predictions.from_probabilities([[0.95, 0.05], [0.6, 0.4], [0.7, 0.3]], [0, 0, 0])
+    state = accumulate(p, block=np.array([0, 0, 1]), blocks=2)
+    expected, upper = chance_ece(state)
+    assert expected < upper <= 0.75

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from calibrant import Predictions, guarantee, load_policy
+from calibrant import Predictions, Temperature, guarantee, load_policy
 from calibrant.errors import InputError
 from calibrant.metrics import entity_confidences
 from calibrant.policies.missed import REVIEW_THRESHOLDS, entity_reach, review_threshold
@@ -250,3 +250,33 @@ def test_each_type_has_a_promise_of_its_own():
     """The level is that of one type: the words must not say that all hold together."""
     policy = guarantee(rows(2000), target_risk=0.2, per="type")
     assert str(policy).startswith("For each type separately, with probability 90 %, at most 20 %")
+
+
+@pytest.mark.parametrize("temperature", [1.0, 40.0])
+def test_confidences_that_are_too_low_are_named(temperature):
+    """Ten classes, half of all rows right: the order accepts 30 %, confidences near 0.1 nothing."""
+    random = np.random.default_rng(0)
+
+    def sample():
+        logits = 3 * random.normal(size=(3000, 10))
+        labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=1)
+        return Predictions.from_logits(logits / temperature, labels)
+
+    valid, other = sample(), sample()
+    policy = guarantee(valid, target_risk=0.2)
+    assert (policy.kept == 0) == ("Calibrate first" in policy.promise) == (temperature > 1)
+    if temperature > 1:
+        found = policy.details["*"]["too_low"]
+        assert found["confidence"] < 0.2 < 0.75 < found["right"]
+        assert guarantee(Temperature().fit(other).transform(valid), target_risk=0.2).kept > 0.3
+
+
+@pytest.mark.parametrize("accuracy", [0.5, 0.9])
+def test_only_a_good_order_is_worth_calibrating(accuracy):
+    """Confidences that say nothing about correctness, and ones that are too high."""
+    random = np.random.default_rng(0)
+    confidence = random.uniform(0.5, 0.6, 2000) if accuracy == 0.5 else np.full(2000, 0.999)
+    labels = (random.random(2000) < accuracy).astype(int)
+    policy = guarantee(Predictions.from_probabilities(confidence, labels), target_risk=0.02)
+    assert policy.details["*"]["too_low"] is None
+    assert "Calibrate first" not in policy.promise

@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from calibrant.watching.betting import AccuracyBounds, HonestyTest
+from calibrant import Predictions, Temperature
+from calibrant.metrics.confidences import top_label
+from calibrant.watching.betting import AccuracyBounds, Excuses, HonestyTest
 from calibrant.watching.drift_test import DriftTest, log_odds_place
 
 
@@ -152,9 +154,10 @@ def test_honesty_by_hand():
     test = HonestyTest()
     test.add(np.array([0.8]), np.array([True]), np.array([0]))
     odds = math.log(4)
-    shifts = [s * d for d in (0.1, 0.25, 0.5, 1, 2) for s in (1, -1)]
-    factors = [1 / (1 + math.exp(-odds - d)) / 0.8 for d in shifts]
-    assert test.value == pytest.approx(0.5 + 0.5 * sum(factors) / 10)
+    bets = [odds + s * d for d in (0.1, 0.25, 0.5, 1, 2) for s in (1, -1)]
+    bets += [slope * odds for slope in (0.5, 0.7, 0.85, 1.2, 1.5)]
+    factors = [1 / (1 + math.exp(-bet)) / 0.8 for bet in bets]
+    assert test.value == pytest.approx(0.5 + 0.5 * sum(factors) / 15)
 
 
 def test_honesty_does_not_depend_on_how_labels_arrive():
@@ -200,3 +203,42 @@ def test_false_alarms_of_honesty_are_rare():
         test.add(c, random.random(1000) < c, np.arange(1000))
         alarms += test.largest >= math.log(10)
     assert alarms / 300 <= 0.15
+
+
+def learned_and_new(rows, labels, seed, wrong=0.0):
+    """Confidences by a temperature learned on ``rows`` rows: the test, with and without excuses."""
+    random = np.random.default_rng(seed)
+    z = 3 * random.normal(size=(rows + labels, 2))
+    y = (z + random.gumbel(size=z.shape)).argmax(axis=1)
+    new = np.arange(rows + labels) >= rows
+    y = np.where(new & (random.random(len(y)) < wrong), random.integers(0, 2, len(y)), y)
+    p = Predictions.from_logits(2 * z, y)
+    p = Temperature().fit(p[~new]).transform(p)
+    c, _, right = top_label(p)
+    excuses = Excuses.of_learning(c[~new], rows, 1.0)
+    tests = HonestyTest(excuses), HonestyTest()
+    for test in tests:
+        test.add(c[new], right[new], np.arange(labels))
+    return [test.largest >= math.log(10) for test in tests]
+
+
+def test_what_few_rows_teach_is_no_alarm():
+    found = np.mean([learned_and_new(150, 5000, seed) for seed in range(30)], axis=0)
+    assert found[0] <= 0.1 < 0.3 < found[1]
+
+
+def test_more_than_the_error_of_learning_is_an_alarm():
+    assert np.mean([learned_and_new(2000, 5000, seed, 0.2) for seed in range(10)], axis=0)[0] == 1
+
+
+def test_any_dependence_between_words_of_a_sentence_is_fair():
+    """The mean of the factors is at most 1: for words that agree, and for independent ones."""
+    random = np.random.default_rng(0)
+    for alike in (True, False):
+        values = []
+        for _ in range(2000):
+            right = random.random(1 if alike else 10) < 0.8
+            test = HonestyTest()
+            test.add(np.full(10, 0.8), np.resize(right, 10), np.zeros(10, int))
+            values.append(test.value)
+        assert np.mean(values) < 1.01

@@ -171,7 +171,9 @@ class _GapDraws:
             drawn.append(np.asarray(self.confidence - right))
         if self._scaled is not None:
             gaps, counts = self._scaled
-            drawn.append(gap + gaps - counts * off_by)
+            # No bin is off by more than all wrong or all right.
+            most = self.confidence - self.count, self.confidence
+            drawn.append(np.clip(gap + gaps - counts * off_by, *most))
         if not drawn:  # Weights in one block: as one example, all right or all wrong together.
             right = self.count * (random.random((self._shape[0], 1)) < self._share(off_by))
             drawn.append(np.asarray(self.confidence - right))

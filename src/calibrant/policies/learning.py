@@ -211,7 +211,8 @@ def _details(found: AcceptedRisk, target: float, average: str) -> dict[str, Any]
     known = found.n and (average == "rows" or found.error <= target)
     refused = least_refused(found.error, target) if known else math.nan
     values = {name: getattr(found, name) for name in names}
-    return {**values, "kept": found.kept, "least_refused": refused}
+    too_low = None if found.by_rank is None else found.by_rank._asdict()
+    return {**values, "kept": found.kept, "least_refused": refused, "too_low": too_low}
 
 
 def _claimed(claims: Claims, unit: str | None) -> Items:

@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,7 +43,16 @@ _LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
 THRESHOLDS = 1 - np.unique(np.concatenate([_LOG[_LOG < 0.1], np.arange(20, 201) / 200]))
 # Of δ, accepting all of n rows gets the first number over n · target, and at most the second.
 _ROWS_FOR_ALL, _MOST_FOR_ALL = 2.5, 0.25
+_RANKS = 100  # Thresholds at ranks of the confidences that are looked at for advice.
 _ORDERS = 4  # Wealth is averaged over this many orders of the groups.
+
+
+class TooLow(NamedTuple):
+    """The surest items, which a threshold would accept if their confidences were honest."""
+
+    accepted: int
+    confidence: float  # Their mean.
+    right: float
 
 
 @dataclass(frozen=True)
@@ -51,7 +61,8 @@ class AcceptedRisk:
 
     ``error`` is the risk if everything is accepted, and ``risk`` that of what is, both averaged
     over rows or over groups; ``upper`` is the upper bound of the latter,
-    for a threshold that was fixed before: of the chosen one, the promise is the target.
+    for a threshold that was fixed before: of the chosen one, the promise is the target. If nothing
+    passed, ``by_rank`` says what honest confidences of the same order would accept.
     """
 
     threshold: float
@@ -64,6 +75,7 @@ class AcceptedRisk:
     upper: float
     error: float
     risk: float
+    by_rank: TooLow | None = None
 
     @property
     def kept(self) -> float:
@@ -110,12 +122,36 @@ def find_threshold(
     sizes = (n, 1) if units is None else (units.count, units.largest)
     error = _mean_wrong(correct, groups, average)
     if best is None:
-        return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0, error, math.nan)
+        again = _dependent(confidence, correct, groups, average)
+        too_low = _too_low(confidence, correct, again, target, 1 - level)
+        return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0, error, math.nan, too_low)
     counts, kept = (int(accepted[best]), int(wrong[best])), confidence >= thresholds[best]
     again = _dependent(confidence, correct, groups, average)
     upper = upper_bound(_test_at(thresholds[best], counts, again, 1 - level), 1 - level)
     risk = _mean_wrong(correct[kept], None if groups is None else groups[kept], average)
     return AcceptedRisk(float(thresholds[best]), n, *counts, errors, *sizes, upper, error, risk)
+
+
+def _too_low(
+    confidence: np.ndarray, correct: np.ndarray, units: _Groups | None, target: float, delta: float
+) -> TooLow | None:
+    """Return the most items that their order alone can accept, if their confidences are too low.
+
+    They are judged as the threshold that an honest confidence would have, whose share of δ is about
+    a fifth. A threshold at a rank depends on the data, so this is advice and no promise.
+    """
+    if not len(confidence):
+        return None
+    falling = np.sort(confidence)[::-1]
+    ranks = np.unique(np.geomspace(1, len(falling), _RANKS).astype(np.int64)) - 1
+    found = None
+    for threshold in dict.fromkeys(falling[ranks].tolist()):
+        taken = confidence >= threshold
+        counts = int(taken.sum()), int((~correct[taken]).sum())
+        if _test_at(threshold, counts, units, delta)(target) <= delta / 5:
+            sure, right = float(confidence[taken].mean()), float(correct[taken].mean())
+            found = TooLow(counts[0], sure, right) if sure < min(right, 1 - target) else found
+    return found
 
 
 def _test_at(

@@ -20,7 +20,7 @@ def of_risk(policy: Policy) -> str:
         return (
             f"No threshold keeps the risk at {_percent(policy.target)} with probability "
             f"{_percent(policy.level)}, judged by {policy.n:,} validation {policy.items}: nothing "
-            f"is accepted.{_easier(policy)}"
+            f"is accepted.{_too_low(policy) or _easier(policy)}"
         )
     if policy.average == "groups":
         units = _plural(policy.unit or "")
@@ -113,6 +113,21 @@ def _easier(policy: Policy) -> str:
         f" It must hold even if all {largest:,} {policy.items} of the largest {policy.unit} are "
         f"wrong together. The share of wrong items per {policy.unit}, averaged over "
         f"{_plural(policy.unit)} (--average groups), is easier to bound."
+    )
+
+
+def _too_low(policy: Policy) -> str:
+    """Say that the order of the confidences is good enough, and only their size is not."""
+    found = next((d["too_low"] for d in policy.details.values() if d.get("too_low")), None)
+    if found is None:
+        return ""
+    sure, right = (f"{100 * found[name]:.1f} %" for name in ("confidence", "right"))
+    return (
+        f" The confidences are too low: the {found['accepted']:,} surest {policy.items} have a "
+        f"mean confidence of {sure}, and {right} of them "
+        f"{'apply' if policy.items == 'labels' else 'are right'}. Calibrate first: with a "
+        "calibrator that was fitted on other data ('calibrant fit', then --calibrator) there is "
+        "probably a threshold."
     )
 
 

@@ -165,6 +165,7 @@ class Watch:
         still = "without any change"
         if self.total.labelled:
             still += " and with honest confidences"
+            still += ", as far as the reference can teach them" if self.reference else ""
         if not self.alarms:
             return (f"No alarm ({still}, {rate} would have one, however long).",)
         alarms = " ".join(map(str, self.alarms))

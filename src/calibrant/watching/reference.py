@@ -50,7 +50,8 @@ class Reference:
     """Numbers of the reference.
 
     ``gap`` is mean confidence − accuracy, with ``variance``. ``inflation`` says by how much more
-    sums over units vary than if their rows were independent. ``threshold`` is that of ATC. Of
+    sums over units vary than if their rows were independent. ``threshold`` is that of ATC.
+    ``taught`` has the confidences of the rows, which show how well they determine a calibrator. Of
     places of confidences, and of classes, ``counts`` and ``shown`` have the numbers of rows. Tests
     of drift bet on ``unit_places`` and on ``unit_classes``, which are below ``class_places``.
     """
@@ -61,6 +62,7 @@ class Reference:
     variance: float
     inflation: float
     threshold: float
+    taught: np.ndarray
     label_names: tuple[str, ...]
     counts: np.ndarray
     shown: np.ndarray
@@ -97,6 +99,7 @@ class Reference:
             variance,
             inflation,
             atc_threshold(confidence, correct),
+            confidence,
             names,
             np.bincount(place, minlength=PLACES),
             np.bincount(predicted, minlength=classes),

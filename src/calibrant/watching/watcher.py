@@ -17,7 +17,7 @@ from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import find_spans, sentence_starts
 from calibrant.predictions import Predictions
-from calibrant.watching.betting import AccuracyBounds, HonestyTest
+from calibrant.watching.betting import AccuracyBounds, Excuses, HonestyTest
 from calibrant.watching.drift_test import DriftTest, log_odds_place
 from calibrant.watching.pieces import labelled_rows
 from calibrant.watching.record import Alarm, WatchedChunk
@@ -155,6 +155,9 @@ class Watcher:
         self.summary = replace(self.summary, reference=reference, names=names)
         if reference is None:
             return
+        rows = reference.n if self.calibrator is None else self.calibrator.fitted_on_["n"]
+        excuses = Excuses.of_learning(reference.taught, rows, reference.inflation)
+        self.honesty = HonestyTest(excuses)
         self.drifts = {"confidences": DriftTest(PLACES, self.seed + 2)}
         self.drifts["confidences"].learn(reference.unit_places)
         if "classes" in self.tests:
