@@ -495,3 +495,21 @@ def test_few_right_predictions_do_not_differ_from_many_that_are_nearly_all_right
     assert alarms <= 9  # 3 are expected.
     wrong = Predictions.from_probabilities(level[:200], labels[:200] & (np.arange(200) % 9 > 0))
     assert "accuracy" in describe_difference(wrong, sets[1])
+
+
+def test_a_gain_within_chance_is_named():
+    """The interval of the temperature's gain has 0 in it, and the recommendation says so."""
+    gains = np.where(np.arange(400) % 2, 1.05, -1.0)
+    scores = np.stack([np.full(400, 2.0), 2.0 - gains])
+    name, reason = choose(
+        ("identity", "temperature"), Differences(scores, np.arange(400), 500, seed=0)
+    )
+    assert name == "temperature"
+    assert "which chance can explain, but one number hardly overfits" in reason
+    scores[1] -= 0.5
+    assert (
+        "chance"
+        not in choose(
+            ("identity", "temperature"), Differences(scores, np.arange(400), 500, seed=0)
+        )[1]
+    )

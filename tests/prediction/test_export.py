@@ -358,3 +358,19 @@ def test_bad_arguments_of_export_are_one_line(exports, tmp_path, capsys):
         assert message in err
         assert err.count("\n") == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_calibrated_probabilities_are_compared_too(exports):
+    manifest = json.loads((exports["text"] / "manifest.json").read_text())
+    after = manifest["calibrated_difference"]
+    assert 0 <= after < 1e-4
+    from calibrant import Predictions, Temperature
+    from calibrant.export.tracing import calibrated_difference
+
+    run = calibrant.load(exports.runs["text"], device="cpu")
+    model = next(exports["text"].glob("model*.onnx"))
+    assert calibrated_difference(run, model) == pytest.approx(after, abs=1e-6)
+    signals = Temperature().fit(Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]))
+    signals.signals_ = ("length",)
+    run.calibrator = signals
+    assert calibrated_difference(run, model) is None

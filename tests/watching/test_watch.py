@@ -334,5 +334,6 @@ def test_the_rate_of_alarms_is_one_for_honest_confidences_once_labels_arrive():
     p = honest(1500)
     with_labels = " ".join(watch(p[500:], reference=p[:500]).verdict)
     without = " ".join(watch(unlabelled(p[500:]), reference=p[:500]).verdict)
-    assert "without any change and with honest confidences, at most 1 %" in with_labels
+    expected = "without any change and with honest confidences, as far as the reference can teach"
+    assert f"{expected} them, at most 1 %" in with_labels
     assert "(without any change, at most 1 %" in without

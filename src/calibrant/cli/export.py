@@ -81,10 +81,14 @@ def _exported(args: argparse.Namespace) -> int:
     if args.json:
         quantised = None if made.quantised is None else vars(made.quantised)
         content = {"folder": str(made.folder), "bytes": made.bytes, "quantised": quantised}
-        print(document("export", {**content, "difference": made.difference}))
+        names = ("difference", "calibrated_difference")
+        apart = {name: getattr(made, name) for name in names}
+        print(document("export", {**content, **apart}))
         return 0
+    after = made.calibrated_difference
     print(
-        f"Probabilities before calibration differ from the run's by at most {made.difference:.1e}."
+        f"Probabilities differ from the run's by at most {made.difference:.1e} before calibration"
+        + ("." if after is None else f", and by at most {after:.1e} after it.")
     )
     if made.quantised is not None:
         print(made.quantised)

@@ -144,7 +144,10 @@ def _reason(names: Sequence[str], differences: Differences, chosen: int, best: i
             f"leave the scores unchanged; the best calibrator, {names[best]}, lowers the "
             f"cross-validated NLL by {gain}, which the best of {len(names) - 1} can do by chance."
         )
-    reason = f"lowers the cross-validated NLL by {differences.gain(0, chosen)}"
+    lowered = differences.gain(0, chosen)
+    reason = f"lowers the cross-validated NLL by {lowered}"
+    if names[chosen] == _SAFE and lowered.low <= 0:
+        reason += ", which chance can explain, but one number hardly overfits"
     if chosen == best:
         simpler = ", and every simpler one is significantly worse" if chosen > 1 else ""
         return f"{reason}; no calibrator does better{simpler}."

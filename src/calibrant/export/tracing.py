@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +18,7 @@ from calibrant.tasks.export_folder import MODEL
 from calibrant.tasks.predictor import Predictor
 from calibrant.tasks.scoring import OnnxScorer
 
-__all__ = ["run_by_onnxruntime", "trace"]
+__all__ = ["calibrated_difference", "run_by_onnxruntime", "trace"]
 
 _TOLERANCE = 1e-5  # Between the probabilities of the run and of its export.
 
@@ -72,27 +73,47 @@ def _write_onnx(predictor: Predictor, path: Path) -> None:
         program.save(path)
 
 
+def calibrated_difference(predictor: Predictor, path: Path) -> float | None:
+    """Return the largest difference of calibrated probabilities between torch and onnxruntime.
+
+    It has no limit: a calibrator with steps, such as bins, makes a large difference of a small one.
+    None where the calibrator also reads columns beside the scores.
+    """
+    calibrator = predictor.calibrator
+    if calibrator.needs_groups or calibrator.signals_:
+        return None
+    return max(
+        _apart(*(calibrator.transform(made) for made in both)) for both in _both(predictor, path)
+    )
+
+
 def _difference(predictor: Predictor, path: Path) -> float:
     """Return the largest difference of probabilities between torch and onnxruntime."""
-    exported, most = OnnxScorer(path), 0.0
-    for size in (1, 2, 5):
-        inputs = {name: values for name, (values, _) in predictor.example(size).items()}
-        one, two = (
-            np.asarray(
-                Predictions.from_logits(
-                    logits, np.zeros(logits.shape[:-1], np.int64)
-                ).probabilities(),
-                np.float64,
-            )
-            for logits in (predictor.scorer(**inputs), exported(**inputs))
-        )
-        most = max(most, float(np.abs(one - two).max()))
+    most = max(_apart(*both) for both in _both(predictor, path))
     if not most <= _TOLERANCE:
         raise InputError(
             f"The exported model differs from the run's by {most:.1e} in probability, more than "
             f"{_TOLERANCE:g}: this network cannot be exported."
         )
     return most
+
+
+def _both(predictor: Predictor, path: Path) -> Iterator[tuple[Predictions, Predictions]]:
+    """Yield the predictions of examples of several sizes, by torch and by onnxruntime."""
+    exported = OnnxScorer(path)
+    for size in (1, 2, 5):
+        inputs = {name: values for name, (values, _) in predictor.example(size).items()}
+        one, two = (scorer(**inputs) for scorer in (predictor.scorer, exported))
+        yield _unlabelled(one), _unlabelled(two)
+
+
+def _unlabelled(logits: np.ndarray) -> Predictions:
+    return Predictions.from_logits(logits, np.zeros(logits.shape[:-1], np.int64))
+
+
+def _apart(one: Predictions, two: Predictions) -> float:
+    first, second = (np.asarray(each.probabilities(), np.float64) for each in (one, two))
+    return float(np.abs(first - second).max())
 
 
 def _shortened(predictor: Predictor, path: Path, difference: float) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from calibrant.calibrators import Temperature, load_calibrator
 from calibrant.calibrators.export import quiet_exporter, to_onnx
 from calibrant.errors import InputError
-from calibrant.export.tracing import trace
+from calibrant.export.tracing import calibrated_difference, trace
 from calibrant.extras import require
 from calibrant.inputs import read_json
 from calibrant.loading import load_run
@@ -62,6 +62,9 @@ class Quantised:
 class Export:
     """A written export: its folder, size, difference to torch, and what int8 changed.
 
+    ``difference`` is that of probabilities before the calibrator, ``calibrated_difference`` that
+    after it, or None where the calibrator also reads columns beside the scores.
+
     >>> Export(Path("exported"), bytes=90_000_000, difference=2e-7).quantised is None
     True
     """
@@ -70,6 +73,7 @@ class Export:
     bytes: int
     difference: float
     quantised: Quantised | None = None
+    calibrated_difference: float | None = None
 
 
 def export_run(
@@ -99,6 +103,7 @@ def export_run(
     measured = None
     with new_folder(folder, overwrite=overwrite) as made:
         difference = trace(predictor, made / MODEL)
+        calibrated = calibrated_difference(predictor, made / MODEL)
         if int8:
             measured = _quantise(predictor, Path(run), made / MODEL, directory)
         if not predictor.calibrator.needs_groups:
@@ -113,11 +118,12 @@ def export_run(
                 "model": predictor.model,
                 "settings": predictor.settings(),
                 "difference": difference,
+                "calibrated_difference": calibrated,
                 "quantised": None if measured is None else vars(measured),
             },
         )
         size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
-    return Export(Path(folder), size, difference, measured)
+    return Export(Path(folder), size, difference, measured, calibrated)
 
 
 def _check_run(run: str | Path) -> None:
