@@ -141,8 +141,8 @@ def cut_confidence(text: str, options: Collection[str] = ()) -> tuple[Spoken | N
     text = _plain_text(text)
     found = list(_found(text))
     if not found and (bracketed := _after_answer(text, options)):
-        spoken = Spoken(_float(bracketed["value"]), 100.0, bracketed["value"])
-        return spoken, text[: bracketed.start()] + "\n"
+        percentage = bracketed["value"]
+        return Spoken(_float(percentage), 100.0, percentage), text[: bracketed.start()] + "\n"
     for match in reversed(found):
         text = text[: match.start()] + "\n" + text[match.end() :]
     spoken = [each for match in found for each in _numbers(match)]
