@@ -47,6 +47,14 @@ def test_numbers_of_the_conclusions_are_those_of_their_pages():
     assert numbers - set(re.findall(r"(?<![\d.])\d*\.\d+", measured)) == set()
 
 
+def test_every_record_has_a_row():
+    folder = ROOT / "benchmarks/results"
+    named = set(re.findall(r"`([\w.-]+\.\w+)`", (folder / "README.md").read_text("utf-8")))
+    kept = {path.name for path in folder.iterdir()} - {"README.md"}
+    assert len(kept) > 50
+    assert kept - named == set()
+
+
 def test_links_of_the_site():
     text = "[a](../README.md) [b](files.md#top) [c](../Makefile) [d](https://x.org) ```n```"
     changed = pages.with_site_links(text, "docs/x.md", "x.md", pages.staged_pages())
