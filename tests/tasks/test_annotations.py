@@ -17,6 +17,7 @@ from calibrant.tasks.language.marked_text import cut_text, from_spans
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.words import PLAIN, split_words
 from calibrant.tasks.ner.corpora.annotations import read_jsonl, read_table
+from calibrant.tasks.ner.corpora.sentence_files import read_sentences
 
 
 def written(tmp_path: Path, *records: object) -> Path:
@@ -50,9 +51,12 @@ def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
         ({"tokens": ["a"]}, "line 2: expected 'ner_tags', got tokens"),
         ({"txt": "a"}, "line 2: expected 'text', got txt"),
         ({"text": "a"}, "line 2: expected 'entities'"),
-        ({"text": "a", "spans": [[0, 2, "X"]]}, "span 0:2 .X. holds no word"),
+        (
+            {"text": "a", "spans": [[0, 2, "X"]]},
+            "0:2 .X. is not inside of the text, which has 1 ch",
+        ),
         ({"text": "a  b", "spans": [[1, 3, "X"]]}, "span 1:3 .X. holds no word"),
-        ({"text": "abc", "spans": [[0, 2, "X"], [1, 3, "Y"]]}, "0:2 and 1:3 overlap"),
+        ({"text": "abc", "spans": [[0, 2, "X"], [1, 3, "Y"]]}, "0:2 .X. and 1:3 .Y. overlap"),
         ({"text": "abc", "spans": [[0, 2]]}, "expected spans with start, end and label"),
         ({"text": "abc", "spans": [{"start": 0}]}, "expected spans with start, end and label"),
         ({"text": "abc", "spans": [[0, 3, " "]]}, "expected spans with start, end and label"),
@@ -202,6 +206,16 @@ def test_half_of_a_character_fails_before_training(tmp_path: Path) -> None:
     assert read_jsonl(path)[0].words == ("😀",)
 
 
+def test_other_tables_of_words(tmp_path: Path) -> None:
+    """As simpletransformers reads them, and a file of tabs that is only called .csv."""
+    expected = [Sentence(("Anna", "sings"), ("B-PER", "O")), Sentence(("Hi",), ("O",))]
+    path = tmp_path / "a.csv"
+    path.write_text("sentence_id,words,labels\n0,Anna,B-PER\n0,sings,O\n1,Hi,O\n")
+    assert read_sentences(path) == expected
+    path.write_text("\nAnna\tB-PER\nsings\tO\n\nHi\tO\n")
+    assert read_sentences(path) == expected
+
+
 def test_label_studio_has_a_list_of_labels(tmp_path: Path) -> None:
     record = {"text": "Anna", "label": [{"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]}]}
     path = tmp_path / "a.jsonl"
@@ -210,6 +224,22 @@ def test_label_studio_has_a_list_of_labels(tmp_path: Path) -> None:
     record["label"][0]["labels"].append("LOC")
     path.write_text(json.dumps(record))
     with pytest.raises(InputError, match="start, end and label"):
+        read_jsonl(path)
+
+
+def test_label_studio_leaves_the_label_out_of_a_text_without_entities(tmp_path: Path) -> None:
+    record = {"text": "It rains", "id": 2, "annotator": 1, "annotation_id": 2, "lead_time": 3.1}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(record))
+    assert read_jsonl(path)[0].tags == ("O", "O")
+
+
+def test_a_span_given_twice_counts_once_and_others_may_not_overlap(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"text": "Anna Lund", "spans": [[0, 9, "PER"], [0, 9, "PER"]]}))
+    assert read_jsonl(path)[0].tags == ("B-PER", "I-PER")
+    path.write_text(json.dumps({"text": "Anna Lund", "spans": [[0, 9, "PER"], [0, 4, "NAME"]]}))
+    with pytest.raises(InputError, match=r"0:4 \(NAME\) and 0:9 \(PER\) overlap.*keep one"):
         read_jsonl(path)
 
 

@@ -194,8 +194,11 @@ def test_bmewo_and_bmes() -> None:
         "#\thttp://x [2009]\n1\tAnna\tB-PER\tO\n2\tsings\tO\tB-LOC\n\n1\tHi\tO\tO\n",  # nested tags
         "1 Anna B-PER\n2 sings O\n\n1 Hi O\n",
         "1-2\tAnnasings\t_\n1\tAnna\tB-PER\n2\tsings\tO\n2.1\tx\t_\n\n1\tHi\tO\n",
+        "0\tAnna\tB-PER\n1\tsings\tO\n\n0\tHi\tO\n",
+        "0\tAnna\tB-PER\n1\tsings\tO\n\n2\tHi\tO\n",
+        "1\tAnna\tanna\tNOUN\tB-PER\n2\tsings\tsing\tVERB\tO\n\n1\tHi\tO\tX\tO\n",
     ],
-    ids=["universal", "germeval", "spaces", "parts"],
+    ids=["universal", "germeval", "spaces", "parts", "from zero", "rows", "tag last"],
 )
 def test_words_with_numbers_in_front(text: str, tmp_path: Path) -> None:
     expected = [Sentence(("Anna", "sings"), ("B-PER", "O")), Sentence(("Hi",), ("O",))]

@@ -36,6 +36,12 @@ def test_splits_and_what_is_out_of_scope(path: Path) -> None:
     assert parts["ood"][1] == ("sing", "oos")
 
 
+def test_two_names_of_one_split(path: Path) -> None:
+    path.write_text(json.dumps({**PARTS, "dev": []}))
+    with pytest.raises(InputError, match="two parts for one split: val and dev"):
+        read_intents(path)
+
+
 @pytest.mark.parametrize("by", ["file", "folder"])
 def test_a_corpus_by_file_and_by_folder(path: Path, by: str) -> None:
     name = str(path if by == "file" else path.parent)

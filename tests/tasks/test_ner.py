@@ -307,6 +307,10 @@ def test_saved_with_errors(tmp_path: Path) -> None:
     data.cast_column("ner_tags", plain).save_to_disk(tmp_path / "b")
     with pytest.raises(InputError, match="'ner_tags' holds numbers without names"):
         load_corpus(str(tmp_path / "b"))
+    hidden = data["train"].map(lambda row: {"ner_tags": [-1] * len(row["ner_tags"])})
+    datasets.DatasetDict({**data, "test": hidden}).save_to_disk(tmp_path / "hidden")
+    with pytest.raises(InputError, match="test, sentence 1: label -1 is none of the"):
+        load_corpus(str(tmp_path / "hidden"))
     datasets.DatasetDict({"alpha": data["train"]}).save_to_disk(tmp_path / "c")
     with pytest.raises(InputError, match="no split called train, validation or test"):
         load_corpus(str(tmp_path / "c"))

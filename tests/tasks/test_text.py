@@ -82,6 +82,37 @@ def test_saved_by_the_datasets_library(tmp_path: Path) -> None:
     assert list(zip(corpus.texts["test"], found, strict=True)) == PETS
 
 
+def test_hidden_labels_of_the_datasets_library_are_no_class(tmp_path: Path) -> None:
+    """GLUE writes −1 in its test splits; as an index of Python that was the last class."""
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"sentence": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    )
+
+    def part(*labels: int):
+        rows = {"sentence": ["It barks."] * len(labels), "label": labels}
+        return datasets.Dataset.from_dict(rows, features=features)
+
+    datasets.disable_progress_bars()
+    parts = {"train": part(*[0, 1] * 10), "test": part(-1, -1)}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "glue")
+    with pytest.raises(InputError, match=r"^test, row 1: label -1 is none of the 2 classes.*save"):
+        load_texts(str(tmp_path / "glue"))
+    parts = {"train": part(*[0, 1] * 10), "test": part(0, 1), "ood": part(-1, 1)}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "outside")
+    assert load_texts(str(tmp_path / "outside")).classes["ood"] == [IGNORED, 1]
+
+
+def test_two_parts_of_one_split_of_the_datasets_library(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    part = datasets.Dataset.from_dict({"text": ["a", "b"] * 9, "label": ["x", "y"] * 9})
+    datasets.disable_progress_bars()
+    parts = {"train": part, "dev": part, "validation": part, "test": part}
+    datasets.DatasetDict(parts).save_to_disk(tmp_path / "saved")
+    with pytest.raises(InputError, match="two parts for one split: dev and validation"):
+        load_texts(str(tmp_path / "saved"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -29,7 +29,15 @@ from calibrant.tasks.reading.class_labels import (
     number_labels,
     training_labels,
 )
-from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.reading.hub import (
+    check_name,
+    class_name,
+    column,
+    is_saved,
+    load_hub,
+    load_saved,
+    names_of,
+)
 from calibrant.tasks.reading.splits import complete, for_wrapping
 
 __all__ = [
@@ -242,10 +250,11 @@ def table_examples(table: Any, split: str, size: Framing | int | None) -> list[E
     image = column(table, ("image", "img", "images"), split)
     label = column(table, ("label", "labels", "fine_label"), split)
     names = names_of(table, label)
-    return [
-        (resized(picture, size), str(y if names is None else names[y]))
-        for picture, y in zip(table[image], table[label], strict=True)
-    ]
+    found, outside = [], split == "ood"
+    for row, (picture, y) in enumerate(zip(table[image], table[label], strict=True), start=1):
+        name = class_name(names, y, f"{split}, row {row}", outside=outside)
+        found.append((resized(picture, size), str(name)))
+    return found
 
 
 def _stacked(parts: Mapping[str, Sequence[np.ndarray]], where: str) -> dict[str, np.ndarray]:

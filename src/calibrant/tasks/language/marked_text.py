@@ -60,15 +60,26 @@ def cut_text(
 
 
 def _checked(text: str, spans: Sequence[Span], where: str) -> list[Span]:
-    """Return the spans in order, without the blanks around them; none is empty, none overlap."""
+    """Return the spans in order, without the blanks around them; none is empty, none overlap.
+
+    A span that is given twice, as by two annotators, counts once.
+    """
     found: list[Span] = []
-    for start, end, kind in sorted(spans):
-        places = _visible(text, start, end) if 0 <= start < end <= len(text) else None
+    for start, end, kind in sorted(set(spans)):
+        if not 0 <= start <= end <= len(text):
+            raise InputError(
+                f"{where}: span {start}:{end} ({kind}) is not inside of the text, which has "
+                f"{len(text)} characters; start and end count characters, not bytes or UTF-16."
+            )
+        places = _visible(text, start, end) if start < end else None
         if places is None:
             raise InputError(f"{where}: span {start}:{end} ({kind}) holds no word of the text.")
         if found and places[0] < found[-1][1]:
             before = found[-1]
-            raise InputError(f"{where}: spans {before[0]}:{before[1]} and {start}:{end} overlap.")
+            raise InputError(
+                f"{where}: spans {before[0]}:{before[1]} ({before[2]}) and {start}:{end} ({kind}) "
+                "overlap, and a word has one tag: keep one of them."
+            )
         found.append((*places, kind))
     return found
 

@@ -20,7 +20,15 @@ from calibrant.tasks.ner.corpora.annotations import TAGS, WORDS, tagged
 from calibrant.tasks.ner.corpora.label_sets import all_labels, check_tags, label_set
 from calibrant.tasks.ner.corpora.sentence_files import corpus_files, read_sentences
 from calibrant.tasks.reading.catalogue import find_folder
-from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.reading.hub import (
+    check_name,
+    class_name,
+    column,
+    is_saved,
+    load_hub,
+    load_saved,
+    names_of,
+)
 from calibrant.tasks.reading.splits import complete, for_wrapping, pairs_of
 
 __all__ = [
@@ -268,12 +276,13 @@ def _from_table(table: Any, split: str) -> list[Sentence]:
     names = names_of(table, tags)
     sentences = []
     for number, (row, marks) in enumerate(zip(table[words], table[tags], strict=True), start=1):
+        where = f"{split}, sentence {number}"
         if names is not None:
-            marks = [names[mark] for mark in marks]
-        elif any(isinstance(mark, int) for mark in marks):
+            marks = [class_name(names, mark, where) for mark in marks or ()]
+        elif any(isinstance(mark, int) for mark in marks or ()):
             raise InputError(
                 f"{split}: '{tags}' holds numbers without names; save them as text, or as a "
                 "ClassLabel of the datasets library."
             )
-        sentences.append(tagged(row, marks, f"{split}, sentence {number}"))
+        sentences.append(tagged(row, marks, where))
     return to_bio(sentences)

@@ -19,11 +19,12 @@ from urllib.parse import urlsplit
 
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.tasks.reading.splits import split_of
+from calibrant.tasks.reading.splits import only_one, split_of
 
 __all__ = [
     "asking_the_hub",
     "check_name",
+    "class_name",
     "column",
     "first_line",
     "is_saved",
@@ -113,14 +114,39 @@ def names_of(data: Any, column: str) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
+def class_name(
+    names: Sequence[str] | None, number: Any, where: str, *, outside: bool = False
+) -> Any:
+    """Return the name of a class, or the value itself where a column has no names.
+
+    The datasets library writes −1 for a label that is hidden, as in most test splits of GLUE. An
+    example from ``outside`` the domain needs no class.
+
+    >>> class_name(("cat", "dog"), 1, "test, row 1"), class_name(None, "cat", "test, row 1")
+    ('dog', 'cat')
+    """
+    if names is None:
+        return number
+    if not isinstance(number, int) or not 0 <= number < len(names):
+        if outside:
+            return str(number)
+        raise InputError(
+            f"{where}: label {number} is none of the {len(names)} classes, so the row has no "
+            "label: leave such rows out, or save the data set without this split."
+        )
+    return names[number]
+
+
 def _by_split(found: Any, where: str) -> dict[str, Any]:
     if not hasattr(found, "keys"):  # One table without splits.
         return {"train": found}
     parts: dict[str, Any] = {}
+    read: dict[str, str] = {}
     for name in found:
         split = split_of(str(name))
         if split is not None:
-            parts.setdefault(split, found[name])
+            only_one(read, split, str(name), f"{where} has two parts for one split")
+            read[split], parts[split] = str(name), found[name]
     if not parts:
         raise InputError(f"{where} has no split called train, validation or test: {list(found)}.")
     return parts

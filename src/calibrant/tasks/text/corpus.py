@@ -18,9 +18,24 @@ from calibrant.tasks.reading.class_labels import (
     number_labels,
     training_labels,
 )
-from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.reading.hub import (
+    check_name,
+    class_name,
+    column,
+    is_saved,
+    load_hub,
+    load_saved,
+    names_of,
+)
 from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
-from calibrant.tasks.reading.splits import complete, for_wrapping, pairs_of, split_files, split_of
+from calibrant.tasks.reading.splits import (
+    complete,
+    for_wrapping,
+    only_one,
+    pairs_of,
+    split_files,
+    split_of,
+)
 
 __all__ = [
     "INTENTS",
@@ -199,11 +214,12 @@ def _example(record: dict[str, Any], where: str) -> Example:
 def _from_table(table: Any, split: str) -> list[Example]:
     text, label = column(table, TEXTS, split), column(table, _LABEL, split)
     names = names_of(table, label)
-    pairs = zip(table[text], table[label], strict=True)
-    return [
-        _example({"text": t, "label": y if names is None else names[y]}, f"{split}, row {row}")
-        for row, (t, y) in enumerate(pairs, start=1)
-    ]
+    found = []
+    for row, (written, y) in enumerate(zip(table[text], table[label], strict=True), start=1):
+        where = f"{split}, row {row}"
+        name = class_name(names, y, where, outside=split == "ood")
+        found.append(_example({"text": written, "label": name}, where))
+    return found
 
 
 def _read(path: Path) -> str:
@@ -238,11 +254,14 @@ def read_intents(path: Path) -> dict[str, list[tuple[str, str]]]:
     if not isinstance(content, dict) or "train" not in content:
         raise InputError(f'{path}: expected {{"train": [[text, intent], …], "val": …}}.')
     parts: dict[str, list[tuple[str, str]]] = {}
+    read: dict[str, str] = {}
     for key, rows in content.items():
         split = "ood" if key == _OUTSIDE else split_of(key)
         if split is not None and not isinstance(rows, list):
             raise InputError(f"{path}, {key}: expected [[text, intent], …], got {rows!r:.60}.")
         if split is not None:
+            only_one(read, split, key, f"{path} has two parts for one split")
+            read[split] = key
             parts[split] = [_pair(row, f"{path}, {key}, row {n}") for n, row in enumerate(rows, 1)]
     return parts
 

@@ -19,6 +19,10 @@ __all__ = ["SPANS", "TAGS", "WORDS", "read_jsonl", "read_table", "tagged", "to_s
 
 WORDS = ("tokens", "words")
 TAGS = ("ner_tags", "tags", "labels")
+# Columns of tables with a word on each line, in lower case.
+_WORD = ("word", "token", "words", "tokens")
+_TAG = ("tag", "ner", "tags", "labels", "label")
+_SENTENCE = ("sentence #", "sentence_id", "sentence_idx", "sentence")
 SPANS = ("entities", "spans", "label", "labels")  # The last two are doccano's.
 
 
@@ -54,8 +58,9 @@ def to_sentence(
         if names is not None and _any_of(tags, int):
             tags = _named(tags, names(), where)
         return tagged(words, tags, where)
-    if words is not None and not any(name in record for name in SPANS):
-        record = {**record, "spans": []}  # Prodigy leaves them out of a text without entities.
+    if (words is not None or "annotator" in record) and not any(n in record for n in SPANS):
+        # Prodigy and Label Studio (JSON-MIN) leave them out of a text without entities.
+        record = {**record, "spans": []}
     text, spans = field(record, ("text", "tokens"), where), field(record, SPANS, where)
     if not isinstance(text, str) or not isinstance(spans, list):
         raise InputError(f"{where}: expected a text and a list of spans.")
@@ -65,15 +70,16 @@ def to_sentence(
 def read_table(path: str | Path) -> list[Sentence]:
     """Read the sentences of a csv file with a word on each line, as in Kaggle's NER corpus.
 
-    Columns ``Word`` and ``Tag``, and ``Sentence #``, which may be empty if a sentence continues.
+    Columns ``Word`` and ``Tag``, and ``Sentence #``, which may be empty if a sentence continues;
+    or ``words``, ``labels`` and ``sentence_id``.
     """
     path, number = Path(path), None
     sentences: list[tuple[list[str], list[str]]] = []
     for line, record in read_records(path):
         where = f"{path}, line {line}"
         lower = {name.lower(): value for name, value in record.items()}
-        word, tag = field(lower, ("word", "token"), where), field(lower, ("tag", "ner"), where)
-        begins = field(lower, ("sentence #", "sentence_id", "sentence"), where)
+        word, tag = field(lower, _WORD, where), field(lower, _TAG, where)
+        begins = field(lower, _SENTENCE, where)
         check_tag(tag, where)
         if not sentences or begins not in ("", number):
             sentences.append(([], []))

@@ -17,6 +17,7 @@ __all__ = ["DOCUMENT", "is_comment", "is_numbered", "read_conll", "split_columns
 DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
 _LOOKED_AT = 500  # Lines that decide whether words have numbers in front.
 _METADATA = re.compile(r"#\s*\w+ = ")  # Of CoNLL-U; its text may end in what looks like a tag.
+_USUAL = (0, -1)  # Columns of a word and its tag.
 _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of one left out.
 
 
@@ -25,8 +26,9 @@ def read_conll(path: str | Path) -> list[Sentence]:
 
     Columns are separated by tabs, or by spaces if there is no tab. Columns between the first and
     the last are skipped, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
-    before the tag alone is an empty word. If words have numbers in front (Universal NER, GermEval),
-    the word is the second column and its tag the third. Tags become BIO, whichever of IOB1, BIO,
+    before the tag alone is an empty word. If words have numbers in front (Universal NER, GermEval,
+    the rows of a table), the word is the second column and its tag the third, or the last if the
+    third holds something else. Tags become BIO, whichever of IOB1, BIO,
     BIOES and BMEWO the file uses.
     """
     path = Path(path)
@@ -40,11 +42,11 @@ def read_conll(path: str | Path) -> list[Sentence]:
 def _sentences(path: Path) -> Iterator[Sentence]:
     words: list[str] = []
     tags: list[str] = []
-    numbered = is_numbered(path)
+    places = _places(path)
     for number, line in numbered_lines(path):
-        if is_comment(line) or (numbered and _PARTS.match(line)):
+        if is_comment(line) or (places != _USUAL and _PARTS.match(line)):
             continue
-        columns = split_columns(line, f"{path}, line {number}", numbered=numbered)
+        columns = split_columns(line, f"{path}, line {number}", places)
         if columns and columns[0] != DOCUMENT:
             words.append(columns[0])
             tags.append(columns[-1])
@@ -69,24 +71,41 @@ def is_comment(line: str) -> bool:
 
 
 def is_numbered(path: Path) -> bool:
-    """Return whether every word has its number in front, and its tag right after it."""
+    """Return whether every word has its number in front: in its sentence, or in the file."""
+    return _places(path) != _USUAL
+
+
+def _places(path: Path) -> tuple[int, int]:
+    """Return the columns of word and tag; after numbers the tag is the third column, or the last.
+
+    The lines that are looked at decide. Numbers begin with 0 or 1 in each sentence, or in the file.
+    """
+    words: list[tuple[int, int, list[str]]] = []
     place = longest = 0
     for _, line in islice(numbered_lines(path), _LOOKED_AT):
         columns = line.split()
         if not columns or is_comment(line):
             place = 0
         elif columns[0] != DOCUMENT and not _PARTS.fullmatch(columns[0]):
+            words.append((place, len(words), columns))
             place += 1
             longest = max(place, longest)
-            if columns[0] != str(place) or len(columns) < 3:
-                return False
-    return longest > 1
+    if longest < 2 or any(len(columns) < 3 for _, _, columns in words):
+        return _USUAL
+    counted = any(
+        all(columns[0] == str(begin + number[way]) for *number, columns in words)
+        for begin in (0, 1)
+        for way in (0, 1)
+    )
+    if not counted:
+        return _USUAL
+    return (1, 2) if all(is_tag(columns[2]) for _, _, columns in words) else (1, -1)
 
 
-def split_columns(line: str, where: str, *, numbered: bool = False) -> list[str]:
+def split_columns(line: str, where: str, places: tuple[int, int] = _USUAL) -> list[str]:
     """Split a line into columns, the first a word, the last its tag; none for a blank line.
 
-    A line that begins with the number of its word has these two columns alone.
+    If they have other ``places``, only these two columns are left.
 
     >>> split_columns("Paris NNP B-LOC", "news.conll, line 1")
     ['Paris', 'NNP', 'B-LOC']
@@ -99,8 +118,8 @@ def split_columns(line: str, where: str, *, numbered: bool = False) -> list[str]
         columns = [column.strip(" ") for column in line.rstrip("\t").split("\t")]
     else:
         columns = line.strip("\t").split(" ") if line.strip("\t") else []
-    if numbered and columns:
-        columns = columns[1:3]
+    if places != _USUAL and columns:
+        columns = [columns[place] for place in places if place < len(columns)]
     if columns and columns[0] != DOCUMENT:
         _check(columns, where)
     return columns

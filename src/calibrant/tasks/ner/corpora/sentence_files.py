@@ -20,7 +20,7 @@ _CONLL = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".bmes", 
 _READERS: dict[str, Callable[[Path], list[Sentence]]] = {
     **dict.fromkeys(_CONLL, read_conll),
     **dict.fromkeys((".jsonl", ".jsonl.gz"), read_jsonl),
-    **dict.fromkeys((".csv", ".csv.gz"), read_table),
+    **dict.fromkeys((".csv", ".csv.gz"), lambda path: _read_csv(path)),
     ".json": lambda path: _read_json(path),
 }
 # Files that are not text, or not line by line.
@@ -47,6 +47,12 @@ def read_sentences(path: Path) -> list[Sentence]:
         expected = ", ".join(_READERS)
         raise InputError(f"{path} is not a file of sentences: expected {expected}.")
     return read_jsonl(path) if _first_line(path).startswith("{") else read_conll(path)
+
+
+def _read_csv(path: Path) -> list[Sentence]:
+    """Read a table; some call a file .csv whose lines are a word, a tab and its tag."""
+    first = _first_line(path)
+    return read_conll(path) if "\t" in first and "," not in first else read_table(path)
 
 
 def _read_json(path: Path) -> list[Sentence]:
