@@ -1,7 +1,10 @@
 """The script of ``calibrant completion`` completes in a shell."""
 
+import os
+import select
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -58,10 +61,54 @@ def test_bash_offers_every_command(bash):
 
 def test_zsh_reads_the_script_of_bash(capsys):
     assert main(["completion", "zsh"]) == 0
-    start, rest = capsys.readouterr().out.split("\n", 1)
+    loads, start, rest = capsys.readouterr().out.split("\n", 2)
+    assert "compinit" in loads
     assert start == "autoload -U +X bashcompinit && bashcompinit"
     main(["completion", "bash"])
     assert capsys.readouterr().out == rest
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("calibrant aud", "calibrant audit "),
+        ("calibrant audit --label-c", "--label-column "),
+        ("calibrant fit --calibrator tempe", "temperature "),
+    ],
+)
+def test_a_fresh_zsh_completes(tmp_path, capsys, typed, expected):
+    """A terminal of an account whose .zshrc has nothing else."""
+    if shutil.which("zsh") is None:
+        pytest.skip("There is no zsh.")
+    main(["completion", "zsh"])
+    (tmp_path / ".zshrc").write_text(capsys.readouterr().out + "PROMPT='ready> '\n")
+    assert expected in _typed(["zsh", "-i"], tmp_path, typed + "\t", expected)
+
+
+def _typed(shell, home, keys, expected):
+    """What a terminal shows after the prompt and the keys."""
+    pty = pytest.importorskip("pty")  # Not on Windows.
+    terminal, end = pty.openpty()
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), end)
+    environment = {"HOME": str(home), "PATH": os.defpath, "TERM": "dumb"}
+    child = subprocess.Popen(shell, env=environment, start_new_session=True, **streams)
+    try:
+        _read_until(terminal, "ready> ")
+        os.write(terminal, keys.encode())
+        return _read_until(terminal, expected)
+    finally:
+        child.kill()
+        child.wait()
+        os.close(terminal)
+        os.close(end)
+
+
+def _read_until(terminal, expected, seconds=60):
+    shown, end = "", time.monotonic() + seconds
+    while expected not in shown and time.monotonic() < end:
+        if select.select([terminal], [], [], 1)[0]:
+            shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
 
 
 def test_fish_has_one_line_per_command_and_option(capsys):

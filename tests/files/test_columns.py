@@ -315,6 +315,18 @@ def test_one_number_called_predictions_may_be_a_class(tmp_path: Path) -> None:
         read(tmp_path / "p.npz")
 
 
+@pytest.mark.parametrize(("header", "says"), [("id;art;sicher", True), ("id;label;sicher", False)])
+def test_labels_without_a_known_name_are_asked_for_with_the_scores(
+    tmp_path: Path, header: str, says: bool
+) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text(f"{header}\n1;a;0.5\n2;b;0.7\n")
+    with pytest.raises(InputError) as error:
+        read(path)
+    asked = "and the true labels, if it has them (--label-column)." in str(error.value)
+    assert asked == says
+
+
 def _written(path: Path, table: dict[str, Any]) -> Path:
     """A table as another program writes it, with the numbers as numbers."""
     if path.suffix == ".npz":

@@ -15,9 +15,9 @@ from calibrant.cli.list import KINDS
 __all__ = ["add_parser", "run", "script"]
 
 HOW = {
-    "bash": "calibrant completion bash > ~/.local/share/bash-completion/completions/calibrant",
+    "bash": "calibrant completion bash >> ~/.bashrc",
     "zsh": "calibrant completion zsh >> ~/.zshrc",
-    "fish": "calibrant completion fish > ~/.config/fish/completions/calibrant.fish",
+    "fish": "calibrant completion fish >> ~/.config/fish/config.fish",
 }
 
 
@@ -26,8 +26,8 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "completion",
         help="print a script for Tab completion in bash, zsh or fish",
-        description="Print a script that completes commands and options by Tab. To keep it: "
-        f"{HOW['bash']}, or {HOW['zsh']}, or {HOW['fish']}.",
+        description="Print a script that completes commands and options by Tab. To keep it for "
+        f"new shells: {HOW['bash']}, or {HOW['zsh']}, or {HOW['fish']}.",
     )
     parser.add_argument("shell", choices=list(HOW), help="the shell that reads the script")
     parser.set_defaults(run=run)
@@ -85,11 +85,16 @@ def _bash(commands: Mapping[str, Any], shell: str) -> str:
                 pattern = "|".join(patterns) or f"{name}:[!-]*:*|{name}::*"
                 values.append(f'    {pattern}) found="{" ".join(choices)}" ;;')
         words.append(f'    {name}:-*) found="{" ".join(options)}" ;;')
-    start = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
-    return start + _BASH.format(
+    return (_ZSH if shell == "zsh" else "") + _BASH.format(
         commands=" ".join(commands), values="\n".join(values), words="\n".join(words)
     )
 
+
+# zsh reads the script of bash. A .zshrc that loads no completion is that of a fresh account.
+_ZSH = """\
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i; }
+autoload -U +X bashcompinit && bashcompinit
+"""
 
 # Options are offered after a dash; without a match, bash completes the names of files.
 _BASH = """\

@@ -305,9 +305,11 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
         options = " or ".join(f"--{k}-column" for k in kinds)
         one_confidence = _ONE_CONFIDENCE if len(kinds) > 1 else ""  # Unless the user stated a kind.
         one_confidence = _class_columns(source, kinds[-1]) or one_confidence
+        no_labels = find_label(source, columns) is None
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
-            f"Name it ({options}{_shared_prefix(source) or one_confidence})."
+            f"Name it ({options}{_shared_prefix(source) or one_confidence})"
+            f"{', and the true labels, if it has them (--label-column)' if no_labels else ''}."
         )
     return next(iter(present.items()))
 
