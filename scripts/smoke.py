@@ -92,7 +92,8 @@ def build(folder: Path) -> Path:
 def check_wheel(wheel: Path) -> None:
     """Pure, complete, and without tests."""
     assert wheel.name.endswith("-py3-none-any.whl"), f"{wheel.name} is not pure"
-    names = set(zipfile.ZipFile(wheel).namelist())
+    archive = zipfile.ZipFile(wheel)
+    names = set(archive.namelist())
     source = ROOT / "src"
     expected = {
         path.relative_to(source).as_posix()
@@ -103,6 +104,9 @@ def check_wheel(wheel: Path) -> None:
     assert not missing, f"the wheel lacks {sorted(missing)}"
     assert not extra, f"the wheel should not have {sorted(extra)}"
     assert "calibrant/py.typed" in names
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    relative = re.findall(r"\]\((?!https?://)[^)]*\)", archive.read(metadata).decode())
+    assert not relative, f"the package index cannot follow {relative}"
     print(f"{wheel.name}: {len(names)} files, {wheel.stat().st_size / 1e6:.1f} MB")
 
 
