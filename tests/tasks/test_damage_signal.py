@@ -19,7 +19,12 @@ from calibrant.tasks.damage_signal import (  # noqa: E402
     learned_damage,
     read_damage,
 )
-from calibrant.tasks.image.classifier import Shape, build_classifier  # noqa: E402
+from calibrant.tasks.feature_signals import WithSignals  # noqa: E402
+from calibrant.tasks.image.classifier import (  # noqa: E402
+    Shape,
+    build_classifier,
+    image_scores,
+)
 
 
 class Net(torch.nn.Module):
@@ -97,10 +102,22 @@ def test_a_model_without_rows_of_layers_has_no_signal() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Of torch's own compiler.
-def test_a_compiled_model_has_no_signal() -> None:
-    net = build_classifier("lenet", Shape(1, 8), 2).eval()
-    net.encoder.compile()  # Its graphs may be older than a hook, and leave it out.
-    assert learned_damage(net, [torch.zeros(1, 1, 8, 8)], []) is None
+def test_a_compiled_model_shows_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = open_task("image", tiny=True)
+    pixels = data.on_device(data.splits["test"], "cpu")
+    plain, compiled = (build_classifier("lenet", Shape(1, 8), 2).eval() for _ in range(2))
+    compiled.encoder.compile(backend="eager")
+    with torch.no_grad():
+        compiled(torch.zeros(2, 1, 8, 8))  # Its graph is older than the hooks.
+    found = []
+    for net in (plain, compiled):
+        reader = data.damage(net)
+        assert reader is not None
+        found.append(image_scores(WithSignals(net, torch.ones(2, 3, 84), reader), pixels))
+    np.testing.assert_array_equal(*(scored.signals["damage"] for scored in found))
+    if hasattr(torch.compiler, "set_stance"):
+        monkeypatch.delattr(torch.compiler, "set_stance")  # As in torch 2.5.
+    assert data.damage(compiled) is None
 
 
 def test_one_training_image_is_enough() -> None:

@@ -108,7 +108,7 @@ class Job:
         """Predict all parts; if ``lazy``, the shifted ones when they are needed, one at a time."""
         data = self.data
         copied = copy_names(recipe, labelled_rows(data.parts["valid"]))
-        signals = self._with_signals(model, copied)
+        signals = self._with_signals(model, copied, trusting=not recipe.wrapped)
         model = model if signals is None else signals
         made = {split: data.predict(model, part) for split, part in data.parts.items()}
         shift: Mapping[str, Predictions] = LazyPredictions(
@@ -132,14 +132,24 @@ class Job:
             signals,
         )
 
-    def _with_signals(self, model: nn.Module, copied: Sequence[str]) -> WithSignals | None:
-        """Return the model with signals of its features, if a calibrator may read them."""
+    def _with_signals(
+        self, model: nn.Module, copied: Sequence[str], *, trusting: bool
+    ) -> WithSignals | None:
+        """Return the model with signals of its features, if a calibrator may read them.
+
+        A wrapped model may have no training data, or hide what its head is given.
+        """
         from calibrant.tasks.feature_signals import WithSignals, known_features
 
-        if not copied or "train" not in self.data.splits:  # A wrapped model has no training data.
+        if not copied or "train" not in self.data.splits:
             return None
         rows = self.data.windows(str(next(model.parameters()).device))[0]
-        centres = known_features(model, rows, len(self.data.labels))
+        try:
+            centres = known_features(model, rows, len(self.data.labels))
+        except InputError:
+            if trusting:
+                raise
+            return None
         damage = self.data.damage(model) if isinstance(self.data, Damaged) else None
         return WithSignals(model, centres, damage)
 

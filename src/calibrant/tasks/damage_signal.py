@@ -20,6 +20,8 @@ from torch.nn import functional
 
 from calibrant.errors import InputError
 from calibrant.files.npz import array_names, read_array
+from calibrant.training.head_hook import logits_of
+from calibrant.training.loop_resources import as_written
 
 __all__ = ["DamageReader", "learned_damage", "learned_from", "read_damage"]
 
@@ -86,8 +88,9 @@ class DamageReader(nn.Module):
         values = {f"damage_{n}": v.cpu().numpy() for n, v in self.named_buffers()}
         return {"damage_layers": np.array(self.layers), **values}
 
-    def _keep(self, number: int, layer: nn.Module, args: Any, output: Tensor) -> None:  # noqa: ARG002
-        values = output.float()
+    def _keep(self, number: int, layer: nn.Module, args: Any, output: Any) -> None:  # noqa: ARG002
+        # Layers of transformers may return more than their activations.
+        values: Tensor = (output if isinstance(output, Tensor) else output[0]).float()
         if values.ndim == 2:  # Features, at no place of the image.
             self._kept[number] = values
             return
@@ -131,23 +134,25 @@ def learned_damage(
     Return nothing if the model has no inner layers that can be read.
     """
     reader = DamageReader(inner_layers(model))
-    if not reader.layers or any(map(_is_compiled, model.modules())):
+    if not reader.layers or not _shows_layers(model):
         return None
     reader.watch(model)
     try:
-        before = _passed(model, reader, clean)
-        if before is None:
-            return None
-        sets = (_passed(model, reader, images) for images in damaged)
-        found = learned_from(before, (after for after in sets if after is not None))
+        with as_written():
+            before = _passed(model, reader, clean)
+            if before is None:
+                return None
+            sets = (_passed(model, reader, images) for images in damaged)
+            found = learned_from(before, (after for after in sets if after is not None))
     finally:
         reader.release()
     return DamageReader(reader.layers, found)
 
 
-def _is_compiled(module: nn.Module) -> bool:
-    """Return whether graphs of the module may be older than a hook, and then leave it out."""
-    return getattr(module, "_compiled_call_impl", None) is not None
+def _shows_layers(model: nn.Module) -> bool:
+    """Return whether hooks run: compiled graphs may be older, if they cannot be switched off."""
+    compiled = any(getattr(part, "_compiled_call_impl", None) for part in model.modules())
+    return not compiled or hasattr(torch.compiler, "set_stance")
 
 
 def _passed(
@@ -156,7 +161,7 @@ def _passed(
     """Return predicted classes and moments, on the processor."""
     predicted, moments = [], []
     for pixels in batches:
-        predicted.append(model(pixel_values=pixels).argmax(-1).cpu())
+        predicted.append(logits_of(model(pixel_values=pixels)).argmax(-1).cpu())
         seen = reader.moments()
         if seen is None:
             return None

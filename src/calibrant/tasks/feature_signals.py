@@ -79,8 +79,13 @@ class WithSignals(nn.Module):
 
 
 def _pooled(features: Any, logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Return one vector for each row of logits: the mean over pieces if the head reads many."""
+    """Return one vector for each row of logits: the mean over pieces if the head reads many.
+
+    A head of images may begin by flattening channels at one place.
+    """
     found: Tensor = features.float()
+    if logits.ndim == 2 and found.ndim == 4 and found.shape[2:] == (1, 1):
+        found = found.flatten(1)
     if found.ndim == logits.ndim:
         return found
     if mask is None or found.ndim != logits.ndim + 1:
@@ -134,6 +139,8 @@ def _collected(model: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
         inputs = rows.batch(numbers, bucket)
         truth = inputs.pop("labels")
         logits = logits_of(model(**inputs))
+        if not kept:
+            raise InputError("The head of the model was not called: signals cannot be computed.")
         found = _pooled(kept.pop(), logits, inputs.get("attention_mask"))
         known = truth != IGNORED
         features.append(nn.functional.normalize(found[known], dim=-1))

@@ -79,7 +79,7 @@ class ImageData:
     @property
     def shape(self) -> Shape:
         """The shape of the images, which are square."""
-        _, height, width, channels = self.splits["train"].images.shape
+        _, height, width, channels = self.splits["dev"].images.shape
         if height != width:
             raise InputError(
                 f"Networks take square images, got {height}×{width} from '{self.name}': set "

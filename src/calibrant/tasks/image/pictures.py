@@ -52,6 +52,7 @@ __all__ = [
 ]
 
 DIGITS = "digits"
+_SHOWN = 5000  # Training images that are kept for a model that is trained already.
 # Our name → torchvision's.
 TORCHVISION = {
     "cifar10": "CIFAR10",
@@ -95,7 +96,8 @@ def load_pictures(
     """
     parts, where = _parts(name, directory, size, seed)
     if trained:
-        return given_pictures(for_wrapping(parts, where), name, where)
+        given = {**for_wrapping(parts, where), "train": parts.get("train", ())}
+        return given_pictures(given, name, where)
     labels = training_labels(parts.get("train", ()), where, "images")
     full, notes = complete(parts, where, seed, test=True)
     return _pictures(name, full, labels, notes, where)
@@ -104,10 +106,16 @@ def load_pictures(
 def given_pictures(
     parts: Mapping[str, Sequence[Example]], name: str = "given", where: str = "The data"
 ) -> Pictures:
-    """Return the splits for a model that is trained already, without that of training."""
+    """Return the splits for a model that is trained already.
+
+    Some training images of the same classes stay, if there are any: signals are learned from them.
+    """
     kept = {split: part for split, part in parts.items() if split != "train"}
     labels = label_names(y for split, part in kept.items() if split != "ood" for _, y in part)
-    return _pictures(name, {**kept, "train": kept["dev"]}, labels, (), where)
+    known = [example for example in parts.get("train", ()) if example[1] in labels]
+    rows = np.random.default_rng(0).permutation(len(known))[:_SHOWN]
+    train = {"train": [known[row] for row in np.sort(rows)]} if known else {}
+    return _pictures(name, {**kept, **train}, labels, (), where)
 
 
 def _pictures(
