@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions
+from calibrant import Claims, InputError, Predictions
 from calibrant.calibrators import Temperature
 from calibrant.files import Columns, read, rewrite, suffixes
 
@@ -44,6 +44,39 @@ def test_tensors_become_arrays() -> None:
     torch = pytest.importorskip("torch")
     p = Predictions.from_logits(torch.zeros(2, 3), [0, 1], signals={"norm": torch.ones(2).half()})
     assert isinstance(p.signals["norm"], np.ndarray)
+
+
+@pytest.mark.parametrize("what", ["groups", "signals"])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([1, 2, 3, 4], "columns by name, such as {'name': values}, got list"),
+        (np.ones(4), "columns by name, .*got ndarray"),
+        ("pieces", "columns by name, .*got str"),
+        ({"pieces": None}, "one value per example in each column, got None as 'pieces'"),
+        ({"pieces": 1.0}, "one value per example in each column, got 1.0 as 'pieces'"),
+    ],
+)
+def test_what_is_no_table_of_columns_is_named(what: str, given: Any, message: str) -> None:
+    p, confidence = make(), np.full(4, 0.5)
+    both = np.full((4, 2), 0.5)
+    makers = [
+        lambda: Predictions.from_logits(LOGITS, LABELS, **{what: given}),
+        lambda: Claims.from_top_label(None, confidence, correct=confidence > 0, **{what: given}),
+        lambda: Claims.from_multi_label(both, both > 0.1, **{what: given}),
+    ]
+    if what == "signals":
+        makers.append(lambda: p.with_signals(given))
+    for maker in makers:
+        with pytest.raises(InputError, match=message):
+            maker()
+
+
+def test_a_table_of_pandas_is_taken() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"pieces": [1, 2, 3, 4]})
+    p = Predictions.from_logits(LOGITS, LABELS, signals=table, groups=table)
+    assert p.signals["pieces"].tolist() == p.groups["pieces"].tolist() == [1, 2, 4]
 
 
 @pytest.mark.parametrize(

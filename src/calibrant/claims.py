@@ -31,7 +31,7 @@ from calibrant.encoding import Encoded, joined_names
 from calibrant.errors import InputError
 from calibrant.joining import Weighted, agreeing, joined_columns
 from calibrant.predictions import Predictions, selected_rows
-from calibrant.validation import RowError, check_signals
+from calibrant.validation import RowError, check_signals, named_columns
 
 __all__ = ["ClaimKind", "Claims"]
 
@@ -134,8 +134,8 @@ class Claims(Weighted):
         if len(names) != count:
             raise InputError(f"Claims.from_multi_label got {count} columns and {len(names)} names.")
         values = label_table(labels, n, names).reshape(-1)
-        tables = repeated({"example": np.arange(n), **(groups or {})}, n, count)
-        measured = repeated(signals or {}, n, count)
+        tables = repeated({"example": np.arange(n), **named_columns("groups", groups)}, n, count)
+        measured = repeated(named_columns("signals", signals), n, count)
         columns = (scores.reshape(-1), values == 1, np.tile(np.arange(count), n), None, names)
         ignored, missing = values == int(IGNORED_LABEL), np.isnan(values)
         if weights is not None:
@@ -203,8 +203,8 @@ class Claims(Weighted):
             weights = weight_column(weights, kept)
             kept = weights > 0
         dropped = len(kept) - int(np.count_nonzero(kept))
-        tables = {k: group_column(k, v) for k, v in (groups or {}).items()}
-        measured = {k: signal_column(k, v) for k, v in (signals or {}).items()}
+        tables = {k: group_column(k, v) for k, v in named_columns("groups", groups).items()}
+        measured = {k: signal_column(k, v) for k, v in named_columns("signals", signals).items()}
         for name, column in {**tables, **measured}.items():
             if len(column) != len(kept):
                 raise InputError(f"Column '{name}' has {len(column)} values for {len(kept)} rows.")

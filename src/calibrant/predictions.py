@@ -35,6 +35,7 @@ from calibrant.validation import (
     check_probabilities,
     check_shapes,
     check_signals,
+    named_columns,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +184,11 @@ class Predictions(Weighted):
         names = None if label_names is None else tuple(str(name) for name in label_names)
         labels, names = as_labels(labels, names, int(scores.shape[-1]) if scores.ndim else 0)
         scores, labels, groups, signals, weights = flattened(
-            scores, labels, groups or {}, signals or {}, weights
+            scores,
+            labels,
+            named_columns("groups", groups),
+            named_columns("signals", signals),
+            weights,
         )
         names = None if names is None else tuple(names)
         return cls(scores, labels, kind, names, groups, signals=signals, weights=weights)
@@ -324,7 +329,7 @@ class Predictions(Weighted):
         >>> p.with_signals({"pieces": [1, 3]}).signals
         {'pieces': array([1., 3.])}
         """
-        return replace(self, signals={**self.signals, **signals})
+        return replace(self, signals={**self.signals, **named_columns("signals", signals)})
 
     def numpy(self) -> Predictions:
         """Return the same predictions on the host as NumPy arrays."""

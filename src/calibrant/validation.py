@@ -17,6 +17,7 @@ __all__ = [
     "check_probabilities",
     "check_shapes",
     "check_signals",
+    "named_columns",
     "rounded_rows",
 ]
 
@@ -49,6 +50,30 @@ class RowError(InputError):
     def at(self, where: str) -> RowError:
         """Return the same error with ``where`` in place of the row number."""
         return RowError(self.message, self.row, where)
+
+
+def named_columns(what: str, given: Any) -> dict[str, Any]:
+    """Return what users pass as ``groups`` or ``signals``: columns by name.
+
+    >>> named_columns("groups", [1, 2])
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: groups must be columns by name, such as {'name': values}, got list.
+    """
+    if given is None:
+        return {}
+    if not hasattr(given, "keys"):
+        raise InputError(
+            f"{what} must be columns by name, such as {{'name': values}}, got "
+            f"{type(given).__name__}."
+        )
+    for name in given.keys():  # noqa: SIM118 – of a table.
+        if not hasattr(given[name], "__len__"):
+            raise InputError(
+                f"{what} must have one value per example in each column, got {given[name]!r} "
+                f"as '{name}'."
+            )
+    return {name: given[name] for name in given.keys()}  # noqa: SIM118
 
 
 def check_shapes(

@@ -149,9 +149,11 @@ def _is_context(name: str, group: str | None) -> bool:
 
 def _given(who: str, name: str, signals: Mapping[str, Any], rows: int) -> np.ndarray:
     if name not in signals:
+        near = nearest_name(name, map(str, signals))
+        advice = near or f"Files have it as the column 'signal.{name}'."
         raise InputError(
             f"{who} was fitted with the signal '{name}', which is missing; got signals "
-            f"{sorted(signals)}. {nearest_name(name, map(str, signals))}".rstrip()
+            f"{sorted(signals)}. {advice}"
         )
     column = np.asarray(to_numpy(signals[name]), np.float64).reshape(-1)
     if len(column) != rows:
