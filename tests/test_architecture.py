@@ -34,7 +34,7 @@ ALLOWED = {
     "charts": {"metrics"},
     "plots": {"metrics", "charts"},
     "report": {"metrics", "charts", "auditing", "watching"},
-    "adapting": {"metrics", "charts", "calibrators", "watching"},
+    "adapting": {"metrics", "charts", "calibrators", "comparison", "watching"},
     "watching": {"files", "metrics", "charts", "calibrators", "comparison"},
     "losses": set(),
     "methods": {"losses"},

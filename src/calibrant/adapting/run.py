@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from calibrant.adapting.class_shares import adapt_class_shares
 from calibrant.adapting.record import Adaptation
 from calibrant.adapting.set_level import SetPoint, fit_line
 from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.correction import corrected
+from calibrant.calibrators.signals import CORRUPTION
 from calibrant.charts.numbers import percent
+from calibrant.comparison.under_shift import without_copies
 from calibrant.errors import InputError, unknown_name
 from calibrant.metrics.confidences import top_label
 from calibrant.old_names import renamed_arguments
@@ -41,7 +45,8 @@ def adapt(
     """Correct a fitted calibrator for a new data set, whose labels are not used.
 
     ``valid`` is labelled predictions of the same model before the calibrator, like those that the
-    calibrator was fitted on. Methods: "em" and "bbse" assume that only class frequencies have
+    calibrator was fitted on; rows with a name in the group ``corruption`` are taken as ``copies``,
+    if no others are given. Methods: "em" and "bbse" assume that only class frequencies have
     changed and give the calibrator a bias of the log-probabilities; "set-level" assumes that
     examples have become harder, as in the labelled ``copies`` of the validation data (damaged ones,
     or other data sets), and shifts the log-odds of the predicted class so that their mean
@@ -65,10 +70,12 @@ def adapt(
     [(True, True)]
     """
     _check(calibrator, valid, unlabelled, method, level, bootstrap)
-    named = _named(copies)
+    unlabelled = unlabelled.numpy()
+    parts: Any = without_copies(valid.numpy())
+    valid = parts[0]
+    named = _named(copies) or _by_corruption(parts[1])
     if method == "auto":
         method = "set-level" if named else "em"
-    valid, unlabelled = valid.numpy(), unlabelled.numpy()
     valid = valid[labelled_rows(valid)]
     if not len(valid) or not len(unlabelled):
         what = "labelled row of validation" if not len(valid) else "row of new"
@@ -109,6 +116,14 @@ def _named(copies: Mapping[str, Predictions] | Sequence[Predictions]) -> dict[st
     for copy in copies.values():
         check_kind("adapt(copies=…)", copy, Predictions)
     return dict(copies)
+
+
+def _by_corruption(copies: Any) -> dict[str, Predictions]:
+    """Return the corrupted copies that stand beside the validation data, by their names."""
+    if copies is None:
+        return {}
+    names = copies.groups[CORRUPTION].astype(str)
+    return {str(name): copies[names == name] for name in np.unique(names)}
 
 
 def _set_level(

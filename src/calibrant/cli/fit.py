@@ -128,9 +128,24 @@ def _fitted(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrat
         chosen = select_calibrator(valid, keep_predictions=args.keep_predictions)
         print(f"Chosen: {chosen.reason}", file=sys.stderr)
         return chosen.calibrator
+    if not calibrator.needs_copies:
+        valid = clean_rows(valid)
     with warnings.catch_warnings():  # Printed later, and saved with the calibrator.
         warnings.simplefilter("ignore", CalibrationWarning)
         return calibrator.fit(valid)
+
+
+def clean_rows(valid: Predictions | Claims) -> Predictions | Claims:
+    """Return the rows of validation itself; corrupted copies are for calibrators that need them."""
+    from calibrant.calibrators.signals import CORRUPTION
+    from calibrant.charts.numbers import counted
+    from calibrant.comparison.under_shift import without_copies
+
+    clean, copies = without_copies(valid)
+    if copies is not None:
+        left_out = f"{counted(len(copies), 'row')} with a name in the column '{CORRUPTION}'"
+        print(f"Left out: {left_out}, which are corrupted copies.", file=sys.stderr)
+    return clean
 
 
 def _fitted_on_cluster(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrator:

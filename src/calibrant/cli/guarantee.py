@@ -181,7 +181,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _of_files(args: argparse.Namespace) -> Policy:
-    from calibrant.cli.fit import read_with_progress
+    from calibrant.cli.fit import clean_rows, read_with_progress
     from calibrant.policies import calibrator_fingerprint, guarantee
 
     options = _options(args)
@@ -194,7 +194,7 @@ def _of_files(args: argparse.Namespace) -> Policy:
 
         calibrator = load_calibrator(args.calibrator)
         options["calibrator"] = calibrator_fingerprint(calibrator)
-    valid = read_with_progress(args.files, args)
+    valid = clean_rows(read_with_progress(args.files, args))
     return guarantee(calibrator.transform(valid) if calibrator else valid, **options)
 
 

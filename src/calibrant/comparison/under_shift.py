@@ -31,6 +31,7 @@ __all__ = [
     "out_of_fold_with_copies",
     "predicted_copies",
     "with_corruption",
+    "without_copies",
 ]
 
 _P: Kind = "probabilities"
@@ -83,6 +84,16 @@ def copies_of(
             f"in the group '{CORRUPTION}'."
         )
     return valid[is_clean], None if is_clean.all() else valid[~is_clean]
+
+
+def without_copies(
+    valid: Predictions | Claims,
+) -> tuple[Predictions | Claims, Predictions | Claims | None]:
+    """Return :func:`copies_of`; where every row has a corruption, damaged data are all there is."""
+    damaged = CORRUPTION in valid.groups and bool(
+        (valid.groups[CORRUPTION].astype(str) != "").all()
+    )
+    return (valid, None) if damaged else copies_of(valid)
 
 
 def judge_under_shift(

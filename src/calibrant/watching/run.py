@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
+from calibrant.comparison.under_shift import without_copies
 from calibrant.errors import InputError, unknown_name
 from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
@@ -60,6 +61,10 @@ def watch(
     ()
     """
     _check(source, reference, calibrator, chunk, estimator, level, false_alarms)
+    if reference is not None:
+        reference = without_copies(reference)[
+            0
+        ]  # Corrupted copies are not what a stream looks like.
     pieces = Pieces(source, chunk, per, keep_together)
     summary = Summary(estimator, level)
     watcher = Watcher(calibrator, reference, summary, false_alarms, seed)
