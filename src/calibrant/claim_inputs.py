@@ -101,9 +101,11 @@ def confidence_numbers(confidence: Any) -> np.ndarray:
 
 def check_confidence(confidence: Array) -> None:
     """Refuse a confidence outside of 0..1."""
-    wrong = ~((confidence >= -RANGE_TOLERANCE) & (confidence <= 1 + RANGE_TOLERANCE))
-    if not wrong.any():
+    low, high = -RANGE_TOLERANCE, 1 + RANGE_TOLERANCE
+    # The least and the largest are NaN if any is; looking for the row takes longer.
+    if not len(confidence) or (low <= confidence.min() and confidence.max() <= high):
         return
+    wrong = ~((confidence >= low) & (confidence <= high))
     row = int(wrong.argmax())
     value = float(confidence[row])
     advice = "; divide percentages by 100" if 1 < value <= 100 else ""

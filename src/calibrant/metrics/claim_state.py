@@ -16,7 +16,6 @@ from calibrant.metrics.state import CalibrationState, times
 __all__ = ["add_to", "claim_state", "tally"]
 
 _CHUNK = 1 << 16  # Claims at a time: the intermediates stay in cache.
-_TURNS = 4  # Tables of one block at which compiled claims take turns, a power of 2.
 
 
 def claim_state(
@@ -67,18 +66,19 @@ def _add_compiled(
     state: CalibrationState, claims: Claims, block: np.ndarray | None, kernels: ModuleType
 ) -> None:
     """Add all claims to the sums of their blocks, in place, in one pass."""
-    turns = np.zeros((_TURNS, state.bins.count)) if block is None else state.top_confidence
-    tally = np.zeros(turns.shape, np.int64)
+    parts = kernels.TURNS if block is None else len(state.top_confidence)
+    tally = np.zeros((parts, state.bins.count), np.int64)
+    claimed = np.zeros(tally.shape)
     kernels.add_claims(
         plain(claims.confidence),
         plain(claims.correct, np.bool_),
         plain(np.empty(0) if block is None else block, np.int64),
         kernel_edges(state.bins, claims.confidence.dtype),
-        (tally, turns, state.nll, state.brier),
+        (tally.reshape(-1), claimed.reshape(-1), state.nll, state.brier),
     )
     if block is None:
-        tally = tally.sum(axis=0, keepdims=True)
-        state.top_confidence[...] += turns.sum(axis=0)
+        tally, claimed = (table.sum(axis=0, keepdims=True) for table in (tally, claimed))
+    state.top_confidence[...] += claimed
     right = tally >> kernels.RIGHT
     state.top_correct[...] += right
     state.top_count[...] += tally - (right << kernels.RIGHT)

@@ -23,9 +23,10 @@ from calibrant.metrics.kernels.rows import (
     reordered,
 )
 
-__all__ = ["RIGHT", "add_claims", "add_labels", "add_sketch", "place_rows"]
+__all__ = ["RIGHT", "TURNS", "add_claims", "add_labels", "add_sketch", "place_rows"]
 
 RIGHT = 32  # A tally is the number of claims, plus that of the right ones shifted by so many bits.
+TURNS = 4  # Parts of the tables of one block at which claims take turns, a power of 2.
 _SMALL = 1e-100  # The product of two numbers above this does not underflow.
 _TILE = 256  # Rows at a time: what is computed of them by vectors stays in the first-level cache.
 _BIAS, _MANTISSA = 1023, (1 << 52) - 1
@@ -36,24 +37,26 @@ _LN2, _ROOT = math.log(2), math.sqrt(2)
 def add_claims(confidence, right, block, cut, tables):
     """Add each claim to its bin and block: tally, Σ c, −Σ log(c or 1 − c), Σ 2 (c − a)².
 
-    Without blocks, claims take turns at the rows of tally and Σ c, which the caller adds up: an
-    addition to a bin need not wait for the one before.
+    Tally and Σ c are flat: bins of the first block, then of the next. Without blocks, claims take
+    turns at ``TURNS`` parts of them, which the caller adds up: an addition to a bin need not wait
+    for the one before. Places are unsigned, as numba checks others for counting from the end.
     """
     edges, closed, margin, _ = cut
     tally, total, nll, brier = tables
-    last_turn = len(tally) - 1
+    bins = len(edges) - 1
     place, claimed, chance = np.empty(_TILE, np.int32), np.empty(_TILE), np.empty(_TILE)
+    found = place.view(np.uint32)
     product = np.ones(len(nll))
     for start in range(0, len(confidence), _TILE):
         rows = min(_TILE, len(confidence) - start)
-        shape = len(edges) - 1, margin
-        if _guess_bins(confidence, right, start, rows, shape, (place, claimed, chance)):
+        if _guess_bins(confidence, right, start, rows, (bins, margin), (place, claimed, chance)):
             for r in range(rows):
                 place[r] = bin_of(claimed[r], edges, closed, margin)
         for r in range(rows):
-            b = block[start + r] if len(block) else r & last_turn
-            tally[b, place[r]] += 1 + (np.int64(right[start + r]) << RIGHT)
-            total[b, place[r]] += claimed[r]
+            part = np.uint64(block[start + r] if len(block) else r & (TURNS - 1))
+            cell = part * np.uint64(bins) + np.uint64(found[r])
+            tally[cell] += 1 + (np.int64(right[start + r]) << RIGHT)
+            total[cell] += claimed[r]
         if len(block):
             _add_losses(block, start, rows, chance, product, nll, brier)
         else:
@@ -118,13 +121,31 @@ def add_labels(confidence, right, about, truth, place, block, tables):
     The fourth sum counts true labels. Labels are at ``place`` in the tables. Without blocks every
     claim belongs to the first.
     """
+    if len(block):
+        for i in range(len(confidence)):
+            sums = tables[np.uint64(block[i]), np.uint64(place[np.uint64(about[i])])]
+            sums[0] += 1
+            sums[1] += np.float64(confidence[i])
+            sums[2] += right[i]
+    else:
+        _add_labels_of_one_block(confidence, right, about, place, tables[0])
+    for i in range(len(truth)):
+        tables[in_block(block, i), place[truth[i]], 3] += 1
+
+
+@compiled
+def _add_labels_of_one_block(confidence, right, about, place, sums):
+    """Add number, Σ c and right ones of each label, by a tally for both numbers."""
+    tally, total = np.zeros(len(place), np.int64), np.zeros(len(place))
     for i in range(len(confidence)):
-        sums = tables[in_block(block, i), place[about[i]]]
-        sums[0] += 1
-        sums[1] += np.float64(confidence[i])
-        sums[2] += right[i]
-        if len(truth):
-            tables[in_block(block, i), place[truth[i]], 3] += 1
+        k = np.uint64(about[i])
+        tally[k] += 1 + (np.int64(right[i]) << RIGHT)
+        total[k] += np.float64(confidence[i])
+    for k in range(len(place)):
+        correct = tally[k] >> RIGHT
+        sums[place[k], 0] += tally[k] - (correct << RIGHT)
+        sums[place[k], 1] += total[k]
+        sums[place[k], 2] += correct
 
 
 @compiled
@@ -132,11 +153,12 @@ def add_sketch(confidence, right, cut, tables):
     """Add each confidence to its bin of the log-odds: number, right ones, Σ c."""
     count, correct, total = tables
     place, claimed = np.empty(_TILE, np.int32), np.empty(_TILE)
+    found = place.view(np.uint32)
     for start in range(0, len(confidence), _TILE):
         rows = min(_TILE, len(confidence) - start)
         _place_log_odds(confidence, start, rows, cut, place, claimed)
         for r in range(rows):
-            k = place[r]
+            k = np.uint64(found[r])
             count[k] += 1
             correct[k] += right[start + r]
             total[k] += claimed[r]
