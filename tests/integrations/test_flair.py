@@ -1,7 +1,7 @@
 """flair itself, with a small tagger trained on the spot (make test-integrations)."""
 
 import pytest
-from entity_data import GOLD, TEXT, small_calibrator
+from entity_data import GOLD, TEXT, assert_form_is_recorded, small_calibrator
 
 from calibrant.entities.dialects import parse_document
 from calibrant.integrations.flair import CalibratedTagger
@@ -50,6 +50,7 @@ def test_confidences_take_the_place_of_scores(tagger):
     before = parse_document(plain.to_dict(tag_type="ner"), "").document
     after = parse_document(honest.to_dict(tag_type="ner"), "").document
     assert before.entities
+    assert_form_is_recorded("flair", plain.to_dict(tag_type="ner"))
     assert before.text == TEXT
     assert [e.span for e in before.entities] == [e.span for e in after.entities]
     expected = calibrator.confidence(before.entities).tolist()

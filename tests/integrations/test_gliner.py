@@ -1,7 +1,7 @@
 """GLiNER itself, with a small model whose weights are random (make test-integrations)."""
 
 import pytest
-from entity_data import TEXT, small_calibrator
+from entity_data import TEXT, assert_form_is_recorded, small_calibrator
 
 from calibrant.entities.dialects import parse_document
 from calibrant.integrations.gliner import CalibratedGLiNER
@@ -38,6 +38,7 @@ def test_confidences_take_the_place_of_scores(model):
     after = honest.predict_entities(TEXT, labels, threshold=0.0)
     found = parse_document(before, "").document.entities
     assert found
+    assert_form_is_recorded("GLiNER", before)
     assert [e["score"] for e in after] == pytest.approx(calibrator.confidence(found).tolist())
     for old, new in zip(before, after, strict=True):
         assert {**old, "score": 0} == {**new, "score": 0}

@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from entity_data import TEXT, small_calibrator
+from entity_data import TEXT, assert_form_is_recorded, small_calibrator
 
 from calibrant.entities import Entity, read_entities, write_entities
 from calibrant.entities.dialects import parse_document
@@ -56,6 +56,7 @@ def test_confidences_take_the_place_of_scores(tagger, strategy):
     calibrator = small_calibrator("PER", "LOC")
     honest = CalibratedPipeline(plain, calibrator)
     before, after = plain(TEXT), honest(TEXT)
+    assert_form_is_recorded(f"Hugging Face, {strategy}", before)
     found = parse_document(before, "").document.entities
     assert [e.span for e in found] == [(0, 9, "PER"), (19, 24, "LOC")]
     expected = calibrator.confidence(found).tolist()

@@ -1,7 +1,7 @@
 """Presidio itself, with its recognizers of patterns (make test-integrations)."""
 
 import pytest
-from entity_data import small_calibrator
+from entity_data import assert_form_is_recorded, small_calibrator
 
 from calibrant.entities.dialects import parse_document
 from calibrant.errors import InputError
@@ -42,6 +42,7 @@ def test_confidences_and_a_threshold_for_each_type(engine):
     before = engine.analyze(TEXT, language="en")
     assert {r.entity_type for r in before} == {"CREDIT_CARD", "PHONE_NUMBER"}
     records = {"text": TEXT, "entities": [r.to_dict() for r in before]}
+    assert_form_is_recorded("Presidio", records)
     found = parse_document(records, "").document.entities
     expected = dict(zip(before, calibrator.confidence(found).tolist(), strict=False))
     after = CalibratedAnalyzer(engine, calibrator).analyze(TEXT, language="en")

@@ -5,7 +5,7 @@ import sys
 import warnings
 
 import pytest
-from entity_data import GOLD, TEXT, small_calibrator
+from entity_data import GOLD, TEXT, assert_form_is_recorded, small_calibrator
 
 from calibrant.entities import Entity, read_entities, write_entities
 from calibrant.errors import InputError
@@ -46,6 +46,7 @@ def calibrator(tmp_path):
 def test_spans_get_a_confidence(nlp, calibrator, tmp_path):
     doc = nlp(TEXT)
     record = document_record(doc, "sc")
+    assert_form_is_recorded("spaCy, spans", record)
     write_entities([record], tmp_path / "found.jsonl")
     (document,) = read_entities(tmp_path / "found.jsonl").documents
     assert {e.span for e in document.entities} == {(0, 9, "PER"), (19, 24, "LOC")}
@@ -91,6 +92,7 @@ def test_entities_without_scores(tmp_path):
     setter = made.add_pipe("calibrant_confidence", config={"path": str(path)})
     doc = made.make_doc(TEXT)
     doc.ents = [Span(doc, start, end, kind) for start, end, kind in GOLD]
+    assert_form_is_recorded("spaCy, doc.to_json()", doc.to_json())
     assert document_record(doc)["ents"][0] == {"start": 0, "end": 9, "label": "PER"}
     setter(doc)
     assert doc.ents[0]._.confidence == fitted.confidence([Entity(0, 9, "PER")])[0]
