@@ -96,6 +96,16 @@ def test_samples_of_other_tasks(tmp_path):
     assert read(written(path, sample([-1, -2, -3], "9"), sample([-1, -2, -3]))).ignored == 1
 
 
+def test_a_sample_counts_once_however_many_filters_wrote_it(tmp_path, capsys):
+    each = [sample([-1, -2], str(k % 2), filter=name) for k in range(4) for name in ("none", "b")]
+    path = written(tmp_path / "samples.jsonl", *each)
+    assert main(["audit", str(path), "--bootstrap", "0"]) == 0
+    printed = capsys.readouterr()
+    assert "4 examples" in printed.out
+    assert "4 samples of lm-evaluation-harness" in printed.err
+    assert "Those of the filter 'none' count, not of 'b'." in printed.err
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [

@@ -45,9 +45,15 @@ def translate_harness(path: Path) -> Translated:
     character of the choice, ``acc_bytes`` per byte; each is a column here. Samples with fewer
     choices than others get −∞ for those that they lack. Two things are not in the file and are
     found by the metrics that it logged: whether a target such as "1" is the number or the text
-    of a choice, and whether the blank in front of a choice belongs to it.
+    of a choice, and whether the blank in front of a choice belongs to it. A task with several
+    filters writes each sample once for each; those of the first filter count.
     """
-    samples = [_sample(path, line, record) for line, record in json_records(path)]
+    filters: dict[str, None] = {}
+    samples = []
+    for line, record in json_records(path):
+        filters[(name := str(record.get("filter")))] = None
+        if name == next(iter(filters)):
+            samples.append(_sample(path, line, record))
     reading = _agreeing(samples, ("number", "text"), "acc", lambda s, how: (s.scores, s.gold[how]))
     lengths = _agreeing(
         samples,
@@ -65,7 +71,11 @@ def translate_harness(path: Path) -> Translated:
         records.append(
             (s.line, {**scores, "label": gold[0], RIGHT_CHOICES: gold, "doc_id": str(s.doc)})
         )
-    return Translated(records, _harness_note(path, samples, reading, lengths))
+    note = _harness_note(path, samples, reading, lengths)
+    if len(filters) > 1:
+        first, *others = filters
+        note += f" Those of the filter '{first}' count, not of {', '.join(map(repr, others))}."
+    return Translated(records, note)
 
 
 def _harness_note(path: Path, samples: Sequence[_Sample], reading: str, lengths: str) -> str:
