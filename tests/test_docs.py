@@ -1,6 +1,7 @@
 """The pages: each is in the navigation, its links lead somewhere, other libraries' names exist."""
 
 import importlib
+import json
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ sys.path.append(str(ROOT / "scripts" / "docs"))
 elsewhere = importlib.import_module("elsewhere")
 reference = importlib.import_module("reference")
 pages = importlib.import_module("pages")
+execution = importlib.import_module("execution")
 
 
 def test_links_lead_somewhere():
@@ -61,6 +63,31 @@ def test_links_of_the_site():
     repository = f"{pages.REPOSITORY}/blob/main/Makefile"
     expected = f"[a](index.md) [b](files.md#top) [c]({repository}) [d](https://x.org) ```n```"
     assert changed == expected
+
+
+def test_links_of_a_notebook():
+    text = "[a](../files.md#csv) ![b](x.png) [c](https://d.org) [e](#f) [g](mailto:h@i.org)"
+    assert execution.with_web_links(text, "tutorials/a.md") == (
+        f"[a]({execution.SITE}files.html#csv) ![b]({execution.SITE}tutorials/x.png) "
+        "[c](https://d.org) [e](#f) [g](mailto:h@i.org)"
+    )
+
+
+def test_a_page_becomes_a_notebook(tmp_path):
+    block = "```sh run show=a.html\ncalibrant audit x.csv\n```\n"
+    hidden = "```python run hide\n1 + 1\n```\n"
+    text = f"# T\n\n<!-- needs: plots -->\n[a](b.md)\n\n{block}\n{block}{hidden}"
+    execution.Page(tmp_path / "source", "t/a.md").write_notebook(text)
+    book = json.loads((tmp_path / "extra/notebooks/t-a.ipynb").read_text("utf-8"))
+    sources = [cell["source"] for cell in book["cells"]]
+    assert sources[0] == "%pip install --quiet 'calibrant[plots]'\n%matplotlib inline"
+    assert sources[1] == f"# T\n\n[a]({execution.SITE}t/b.html)"
+    assert sources[2] == sources[4] == "!calibrant audit x.csv"
+    assert 'IFrame("a.html"' in sources[3]
+    assert sources[6:] == ["1 + 1"]
+    ids = [cell["id"] for cell in book["cells"]]
+    assert len(set(ids)) == len(ids) == 7
+    assert book["metadata"]["kernelspec"]["name"] == "python3"
 
 
 @pytest.mark.parametrize(

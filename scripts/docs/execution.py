@@ -18,6 +18,7 @@ import contextlib
 import io
 import json
 import os
+import posixpath
 import re
 import shlex
 import shutil
@@ -34,6 +35,8 @@ from typing import Any
 
 BLOCK = re.compile(r"^```(python|sh) run([^\n]*)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"<!-- needs: ([\w,]*) -->\n")
+SITE = "https://calibrant.github.io/calibrant/"
+KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 EXTRA = "../extra"  # Beside the pages: files that the site takes as they are.
 # The environment of a page: offline, one thread, tables of one width.
 QUIET = {"MPLBACKEND": "agg", "COLUMNS": "96", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
@@ -165,15 +168,17 @@ class Page:
         """Write the page as a notebook without outputs; return the link to it."""
         extras = f"[{needs}]" if (needs := needs_of(text)) else ""
         cells = [code_cell(f"%pip install --quiet 'calibrant{extras}'\n%matplotlib inline")]
-        parts = BLOCK.split(NEEDS.sub("", text))
+        parts = BLOCK.split(with_web_links(NEEDS.sub("", text), self.place))
         for start in range(0, len(parts), 4):
             cells += [markdown_cell(parts[start])] if parts[start].strip() else []
             if start + 3 < len(parts):
-                language, code = parts[start + 1], parts[start + 3]
+                language, words, code = parts[start + 1 : start + 4]
                 cells.append(code_cell(code if language == "python" else bang(code)))
+                cells += [code_cell(frame(word[5:])) for word in words.split() if "show=" in word]
+        cells = [cell | {"id": f"cell-{number}"} for number, cell in enumerate(cells)]
         target = f"notebooks/{self.name}.ipynb"
         (self.source / EXTRA / "notebooks").mkdir(parents=True, exist_ok=True)
-        book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        book = {"cells": cells, "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5}
         (self.source / EXTRA / target).write_text(json.dumps(book, indent=1), "utf-8")
         link = f'<p><a href="{self.up}{target}" download>Download this page as a notebook</a></p>'
         return f"```{{raw}} html\n{link}\n```\n"
@@ -206,16 +211,33 @@ def bang(code: str) -> str:
     return "\n".join(f"!{line}" if line[:1].isalpha() else line for line in code.splitlines())
 
 
+def frame(file: str) -> str:
+    """Return code that shows a page which lies beside the notebook."""
+    return f'from IPython.display import IFrame\n\nIFrame("{file}", width="100%", height=500)'
+
+
+def with_web_links(text: str, place: str) -> str:
+    """Return a page whose links lead to the site, as a notebook lies elsewhere.
+
+    >>> with_web_links("[a](../files.md#csv) [b](https://c.org)", "tutorials/a.md")
+    '[a](https://calibrant.github.io/calibrant/files.html#csv) [b](https://c.org)'
+    """
+
+    def changed(found: re.Match[str]) -> str:
+        path, mark, anchor = found.group(1).partition("#")
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(place), path))
+        return f"]({SITE}{re.sub(r'[.]md$', '.html', target)}{mark}{anchor})"
+
+    return re.sub(r"\]\((?!\w+:|#)([^()\s]+)\)", changed, text)
+
+
 def code_cell(code: str) -> dict[str, Any]:
     """Return a cell of code."""
     return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []} | {
-        "source": code.strip("\n"),
-        "id": f"c{abs(hash(code)) % 10**8}",
+        "source": code.strip("\n")
     }
 
 
 def markdown_cell(text: str) -> dict[str, Any]:
     """Return a cell of text."""
-    return {"cell_type": "markdown", "metadata": {}, "source": text.strip()} | {
-        "id": f"m{abs(hash(text)) % 10**8}"
-    }
+    return {"cell_type": "markdown", "metadata": {}, "source": text.strip()}
