@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,3 +62,27 @@ def test_torch_is_not_imported_for_numpy() -> None:
         "assert not {'torch', 'matplotlib', 'pyarrow'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_every_part_of_the_reference_is_an_attribute() -> None:
+    """``import calibrant; calibrant.plots.…`` in a new process."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import calibrant, reference\n"
+        "for module in list(reference.MODULES)[1:]:\n"
+        "    assert getattr(calibrant, module.partition('.')[2]).__name__ == module, module"
+    )
+    folder = Path(__file__).parents[1] / "scripts" / "docs"
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_wrapping_without_torch_names_its_extra() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import calibrant\n"
+        "try: calibrant.wrap\n"
+        "except calibrant.MissingExtraError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("Wrapping a model needs torch, which is not installed"), done
+    assert "calibrant[transformers]" in done.stdout

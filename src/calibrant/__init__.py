@@ -140,7 +140,33 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
-_PARTS = ("calibrators", "errors", "files", "methods", "metrics", "loading", "predictions")
+_PARTS = frozenset(
+    [
+        "adapting",
+        "auditing",
+        "calibrators",
+        "comparison",
+        "corruptions",
+        "distributed",
+        "entities",
+        "errors",
+        "export",
+        "files",
+        "integrations",
+        "loading",
+        "losses",
+        "methods",
+        "metrics",
+        "plots",
+        "policies",
+        "predictions",
+        "report",
+        "serving",
+        "study",
+        "training",
+        "watching",
+    ]
+)
 
 
 def __getattr__(name: str) -> "Any":
@@ -155,7 +181,12 @@ def __getattr__(name: str) -> "Any":
         from calibrant.old_names import renamed
 
         return renamed(__name__, name)
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'metrics')}"), name)
+    home = _HOMES.get(name, "metrics")
+    if home == "wrapping":
+        from calibrant.extras import require
+
+        require("torch", "transformers", "Wrapping a model")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 

@@ -119,6 +119,11 @@ def test_remote_folders_are_read_by_fsspec(folder):
         audit("nowhere://bucket")
 
 
+def test_the_name_of_an_engine_is_refused_with_what_opens_it():
+    with pytest.raises(InputError, match=r"got 'ray'; .* with using_engine\('ray'\) as engine"):
+        audit("folder", engine="ray")
+
+
 def test_other_data_is_refused():
     with pytest.raises(InputError, match=r"takes parquet paths, .*, got a int"):
         open_dataset(5)

@@ -61,6 +61,11 @@ def open_dataset(
 
     Paths are read by ``engine``, or here.
     """
+    if isinstance(engine, str):
+        raise InputError(
+            f"engine must be an engine, got '{engine}'; calibrant.distributed.engines opens one: "
+            f"with using_engine('{engine}') as engine: …"
+        )
     if isinstance(source, (str, PathLike, list, tuple)):
         engine = engine or LocalEngine()
         plan = plan_parts(source, workers=engine.workers, skip_damaged=skip_damaged)
