@@ -213,6 +213,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
     (tmp_path / "short.csv").write_text("id,text\n1,a\n2\n")
     (tmp_path / "unnamed.csv").write_text(",text\n0,a\n")
     (tmp_path / "twice.csv").write_text("id,text,id\n1,a,2\n")
+    (tmp_path / "open.tsv").write_text('text\tid\n"a\t1\nb"\t2\n')
     (tmp_path / "half.jsonl").write_text('{"text": "a", "by": "\\ud83d"}\n')
     cases = [
         ([run, "none.txt"], "There is no file none.txt"),
@@ -220,6 +221,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
         ([run, str(tmp_path / "table.json")], "expected a .txt file with a text on each line"),
         ([run, str(tmp_path / "words.csv")], "line 2: expected an object with a 'text'"),
         ([run, str(tmp_path / "short.csv")], "line 3 has a different number of columns"),
+        ([run, str(tmp_path / "open.tsv")], "line 2: a quote begins a cell and is not closed"),
         ([run, str(tmp_path / "unnamed.csv")], "line 1: column 1 has no name; give it one"),
         ([run, str(tmp_path / "twice.csv")], "line 1: two columns are called 'id'"),
         (

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.files import Columns, read, rewrite, stream, suffixes, write
+from calibrant.files import Columns, arrow_text, read, rewrite, stream, suffixes, write
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0], [3.0, 0.0, 0.5], [0.1, 0.2, 0.3]])
 LABELS = np.array([0, 1, 2, 1])
@@ -335,6 +335,35 @@ def test_ragged_csv(tmp_path: Path) -> None:
     assert message(lambda: read(path)) == (
         f"{path}, line 5: 3 values, but the header has 4; text with a separator in it needs quotes."
     )
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+@pytest.mark.parametrize("separator", [",", "\t"])
+@pytest.mark.parametrize("later", ["", 'a "word"', 'begins" here'])
+def test_a_quote_that_is_not_closed_takes_no_rows(
+    arrow: bool, separator: str, later: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text such as "so bad, written without quotes: all rows up to the next quote were lost."""
+    if not arrow:
+        monkeypatch.setattr(arrow_text, "find_spec", lambda _: None)
+    rows = [["confidence", "correct", "text"], *([".9", "1", f"text {i}"] for i in range(9))]
+    rows[3][2] = '"so bad'
+    rows[7][2] = later or rows[7][2]
+    path = tmp_path / f"p.{'tsv' if separator == chr(9) else 'csv'}"
+    path.write_text("".join(separator.join(row) + "\n" for row in rows))
+    assert message(lambda: read(path)).startswith(f"{path}, line 4: a quote begins a cell and is")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_a_quoted_cell_of_several_lines_is_one_cell(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"p.{suffix}"
+    rows = (
+        ["confidence", "correct", "text"],
+        [".9", "1", '"two\nlines, ""quoted"" "'],
+        [".8", "0", "x"],
+    )
+    path.write_text("\n".join(("," if suffix == "csv" else "\t").join(row) for row in rows))
+    assert read(path).groups["text"].tolist() == ['two\nlines; "quoted" ', "x"]
 
 
 def test_cells_of_a_csv(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.lines import allow_long_cells, csv_delimiter
+from calibrant.files.lines import csv_delimiter, table_records
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file, door, first_repeated, has_half_a_character, parse_json
 from calibrant.tasks.image.picture_files import SUFFIXES
@@ -136,18 +135,15 @@ def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
 
 
 def _table_rows(path: Path, check: _CHECK) -> Iterator[Row]:
-    allow_long_cells()
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else csv_delimiter(path)
-    with path.open(encoding="utf-8-sig", newline="") as file, door(path, "not a table of UTF-8"):
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
-        header = _column_names(next(reader, []), path)
-        for cells in filter(None, reader):  # An empty line has none.
-            where = f"{path}, line {reader.line_num}"
-            if len(cells) != len(header):
-                raise InputError(f"{where} has a different number of columns from the first.")
-            row = dict(zip(header, cells, strict=True))
-            check(row, where)
-            yield row
+    records = table_records(path, "\t" if path.suffix.lower() == ".tsv" else csv_delimiter(path))
+    header = _column_names(next(records, (1, []))[1], path)
+    for line, cells in records:
+        where = f"{path}, line {line}"
+        if len(cells) != len(header):
+            raise InputError(f"{where} has a different number of columns from the first.")
+        row = dict(zip(header, cells, strict=True))
+        check(row, where)
+        yield row
 
 
 def _column_names(header: list[str], path: Path) -> list[str]:

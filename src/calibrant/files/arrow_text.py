@@ -128,6 +128,7 @@ class _Watch:
     def __init__(self, path: Path, size: int = _BYTES) -> None:
         self.path, self.lines = path, 0
         self._source, self._size, self._count = _open(path), size, 0
+        self._unfinished = False  # Whether the last line has no end.
 
     def reach(self, lines: int) -> None:
         """Read on to this many lines, or to the end."""
@@ -138,7 +139,7 @@ class _Watch:
         """Read to the end; return the number of lines."""
         while self._read():
             pass
-        return self.lines
+        return self.lines + self._unfinished
 
     def _read(self) -> bool:
         data: bytes = self._source.read(self._size)
@@ -151,6 +152,8 @@ class _Watch:
     def watch(self, data: bytes) -> None:
         """Count the lines."""
         self.lines += data.count(b"\n")
+        if data:
+            self._unfinished = not data.endswith(b"\n")
 
 
 class _ObjectPerLine(_Watch):
@@ -192,13 +195,16 @@ def _csv_batches(
         strings_can_be_null=False,
     )
     parse = csv.ParseOptions(newlines_in_values=True, delimiter=delimiter)
-    count, watch = 0, _Watch(path) if is_gzipped(path) else None
+    count, watch = 0, _Watch(path)
     with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
         for batch in reader:
             count += len(batch)
-            if watch is not None:
-                watch.reach(count)
+            watch.reach(count)
             yield batch
+    if (
+        count != watch.finish() - above
+    ):  # A quoted cell of several lines, or one that is not closed.
+        raise _OddError
 
 
 def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Iterator[Any]:

@@ -41,6 +41,7 @@ __all__ = [
     "is_gzipped",
     "json_records",
     "numbered_lines",
+    "table_records",
     "text_file",
 ]
 
@@ -162,16 +163,54 @@ def allow_long_cells() -> None:
 
 
 def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    allow_long_cells()
     # A space after a comma belongs to no value: ", cat" is the label cat, unless it is in quotes.
-    options: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True}
-    reader = csv.reader((line for _, line in numbered_lines(path)), **options)
+    return table_records(path, delimiter, skipinitialspace=True)
+
+
+def table_records(
+    path: Path, delimiter: str, *, skipinitialspace: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the last line's number and the cells of each record, the header first.
+
+    A quote that begins a cell and is not closed takes the next rows into the cell: an error.
+    """
+    allow_long_cells()
+    lines: list[str] = []  # Of one record: the reader takes no line before it needs it.
+    options: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": skipinitialspace}
+
+    def recorded() -> Iterator[str]:
+        for _, line in numbered_lines(path):
+            lines.append(line)
+            yield line
+
+    reader = csv.reader(recorded(), **options)
     try:
         for record in reader:
+            if len(lines) > 1 and not _closes_quotes(lines, record, options):
+                first = reader.line_num - len(lines) + 1
+                raise InputError(
+                    f"{path}, line {first}: a quote begins a cell and is not closed there, so that "
+                    "the next rows would be in the cell; put cells with quotes in quotes, and "
+                    "double those inside."
+                )
+            lines.clear()
             if record:  # An empty line has none.
                 yield reader.line_num, record
     except csv.Error as error:
         raise InputError(f"{path}: {error} at line {reader.line_num}.") from None
+
+
+def _closes_quotes(lines: list[str], record: list[str], options: Mapping[str, Any]) -> bool:
+    """Return whether the lines of one record are a row in which every quoted cell is closed.
+
+    A cell with a tab and a line break, in a table of tabs, is more than one row.
+    """
+    try:
+        next(csv.reader(lines, strict=True, **options))
+    except csv.Error:
+        return False
+    tabs = options["delimiter"] == "\t"
+    return not any(tabs and "\t" in cell and ("\n" in cell or "\r" in cell) for cell in record)
 
 
 def json_records(
