@@ -85,6 +85,9 @@ class Asked:
 
 async def read_body(request: Request, limits: Limits) -> bytes:
     """Read the body within the limits of size and time."""
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding != "identity":  # A small compressed body may be a huge one.
+        raise Refusal(415, f"Send the body as it is, without Content-Encoding '{coding[:40]}'.")
     length = request.headers.get("content-length", "0")
     if length.isdecimal() and int(length) > limits.body:
         raise _too_large(limits)
