@@ -95,8 +95,8 @@ def masks(browser: Browser, predictor: Any) -> bytes:
 
 
 def review(browser: Browser, predictor: Any, folder: Path) -> bytes:
-    """Show the first document of a review."""
-    texts = [TEXT, "Anna Lind met Boris in Rome."]
+    """Show the second document of a review, after the first was accepted."""
+    texts = [*TEXT.split(". "), "Anna Lind met Boris in Rome."]
     documents = [of_prediction(str(i), one) for i, one in enumerate(predictor.predict(texts))]
     types = TagSet.of(predictor.labels).types
     decisions = Decisions(folder / "decisions.jsonl", documents)
@@ -107,6 +107,8 @@ def review(browser: Browser, predictor: Any, folder: Path) -> bytes:
             "document.querySelector('#start button').click()"
         )
         browser.wait("document.querySelectorAll('mark').length > 0")
+        browser.run("document.getElementById('save').click()")
+        browser.wait("!document.getElementById('decided').hidden")
         return browser.png()
 
 

@@ -149,7 +149,9 @@ def test_bad_options_are_one_line(runs, options, words, capsys, monkeypatch):
     from calibrant.cli import main
 
     monkeypatch.delenv("CALIBRANT_TOKEN", raising=False)
-    assert main(["serve", str(runs["text"]), *options]) == 2
+    folder = str(runs["text"])
+    capsys.readouterr()  # What its training wrote.
+    assert main(["serve", folder, *options]) == 2
     line = capsys.readouterr().err
     assert words in line
     assert line.count("\n") == 1
@@ -306,6 +308,18 @@ class TestRuntime:
         assert reason in last
         assert start("text", "--runtime", "onnxruntime")[0] == 2
         assert reason in capsys.readouterr().err.splitlines()[-1]
+
+    def test_without_the_packages_one_line_says_how_to_get_them(
+        self, runs, start, monkeypatch, capsys
+    ):
+        monkeypatch.setitem(sys.modules, "onnxscript", None)  # As if it were not installed.
+        folder = runs["text"]
+        capsys.readouterr()  # What its training wrote.
+        code, predictor = start("text", folder=folder)
+        assert (code, type(predictor.scorer)) == (0, TorchScorer)
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.endswith("pip install 'calibrant[onnx]'")
+        assert start("text", "--runtime", "onnxruntime")[0] == 2
 
     def test_a_model_that_differs_is_not_run(self, start, monkeypatch, capsys):
         pytest.importorskip("onnxscript")

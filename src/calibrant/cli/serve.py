@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +134,13 @@ def _choose_runtime(predictor: Predictor, wanted: str) -> None:
         return
     if wanted == "torch" or (wanted == "auto" and not scorer.on_processor):
         return
+    if wanted == "auto" and not _can_export():
+        print(
+            "The model runs by torch; onnxruntime is faster for single inputs: "
+            "pip install 'calibrant[onnx]'",
+            file=sys.stderr,
+        )
+        return
     print("Preparing the model for onnxruntime; '--runtime torch' does not.", file=sys.stderr)
     try:
         _run_by_onnxruntime(predictor)
@@ -140,6 +148,12 @@ def _choose_runtime(predictor: Predictor, wanted: str) -> None:
         if wanted != "auto":
             raise
         print(f"The model runs by torch. {error}", file=sys.stderr)
+
+
+def _can_export() -> bool:
+    from calibrant.export.tracing import NEEDED
+
+    return all(find_spec(name) is not None for name in NEEDED)
 
 
 def _run_by_onnxruntime(predictor: Predictor) -> None:

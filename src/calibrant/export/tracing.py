@@ -18,8 +18,9 @@ from calibrant.tasks.export_folder import MODEL
 from calibrant.tasks.predictor import Predictor
 from calibrant.tasks.scoring import OnnxScorer
 
-__all__ = ["calibrated_difference", "run_by_onnxruntime", "trace"]
+__all__ = ["NEEDED", "calibrated_difference", "run_by_onnxruntime", "trace"]
 
+NEEDED = ("torch", "onnx", "onnxscript", "onnxruntime")
 _TOLERANCE = 1e-5  # Between the probabilities of the run and of its export.
 
 
@@ -28,7 +29,7 @@ def trace(predictor: Predictor, path: Path) -> float:
 
     A difference of more than 1e-5 is an error.
     """
-    for needed in ("torch", "onnx", "onnxscript", "onnxruntime"):
+    for needed in NEEDED:
         require(needed, "onnx", "Exporting a run")
     _write_onnx(predictor, path)
     return _shortened(predictor, path, _difference(predictor, path))
