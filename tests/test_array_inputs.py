@@ -1,9 +1,11 @@
 """Arrays with a mask, missing values or labels beyond int64 give an error, never a number."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions
+from calibrant import Claims, InputError, Predictions
 from calibrant.metrics import Confidences, TopBins, accumulate, near_border
 
 SCORES = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0]], np.float32)
@@ -92,6 +94,38 @@ def test_objects_that_are_numbers_are_taken_and_others_named(make):
             make(SCORES, labels)
     with pytest.raises(InputError, match=r"missing value \(None\) at place 3"):
         make(np.array([[0.1, 0.2], [0.3, None], [0.5, 0.6]], object), LABELS)
+
+
+def rows_of_others():
+    """SCORES as rows in Arrow and polars, and as decimals of a database."""
+    pa = pytest.importorskip("pyarrow")
+    decimals = [[Decimal(str(value)) for value in row] for row in SCORES.tolist()]
+    lists = (pa.list_(pa.float64()), pa.list_(pa.float64(), SCORES.shape[1]))
+    made = [np.array(decimals, object), *(pa.array(SCORES.tolist(), kind) for kind in lists)]
+    try:
+        import polars
+    except ImportError:
+        return made
+    return [*made, polars.Series(SCORES.tolist())]
+
+
+def test_decimals_and_rows_as_arrow_and_polars_give_them():
+    for scores in rows_of_others():
+        assert Predictions.from_logits(scores, LABELS).scores.tolist() == SCORES.tolist()
+    ragged = np.array([[1.0], [1.0, 2.0], [3.0]], object)
+    with pytest.raises(InputError, match="rows of different lengths"):
+        Predictions.from_logits(ragged, LABELS)
+    with pytest.raises(InputError, match="first of type set"):
+        Predictions.from_logits({1, 2}, LABELS)
+
+
+def test_confidences_that_are_no_numbers_are_described():
+    decimals = [Decimal("0.5"), Decimal("0.25")]
+    claims = Claims.from_top_label(["a", "b"], decimals, ["a", "b"])
+    assert claims.confidence.tolist() == [0.5, 0.25]
+    for given, found in ((["0.5", "5 %"], "got text"), ([0.5, None], "value .None. at place 1")):
+        with pytest.raises(InputError, match=f"Confidences must be numbers, .*{found}"):
+            Claims.from_top_label(["a", "b"], given, ["a", "b"])
 
 
 def test_nullable_columns_of_pandas(make):

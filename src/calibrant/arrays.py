@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -117,12 +118,20 @@ def describe_objects(array: np.ndarray) -> str:
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:
-    """Turn an array of Python objects into numbers if all are numbers; else return it unchanged."""
+    """Turn an array of Python objects into numbers if all are numbers; else return it unchanged.
+
+    Rows of one length may be lists or arrays, as columns of Arrow and polars give them, and
+    numbers may be decimals, as databases give them.
+    """
+    if not array.ndim:
+        return array
+    decimals = array.size and isinstance(array.flat[0], Decimal)
     try:
-        plain = np.array(array.tolist())
+        plain = array.astype(np.float64) if decimals else np.array(array.tolist())
     except (OverflowError, TypeError, ValueError):  # Ragged, missing, too large.
         return array
-    return plain if plain.dtype.kind in "iufb" and plain.shape == array.shape else array
+    same = plain.shape[: array.ndim] == array.shape
+    return plain if plain.dtype.kind in "iufb" and same else array
 
 
 def _check_foreign(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.arrays import Array, as_array, describe_objects, is_tensor, to_numpy
 from calibrant.encoding import encode, joined_names
 from calibrant.errors import InputError
 from calibrant.labels import truth_values
@@ -92,6 +92,9 @@ def _from_lists(labels: Sequence[Any], n: int, names: tuple[str, ...]) -> np.nda
 def confidence_numbers(confidence: Any) -> np.ndarray:
     """Return confidences as an array of floats, (n,)."""
     array = to_numpy(confidence) if is_tensor(confidence) else np.asarray(as_array(confidence))
+    if array.dtype.kind in "OUS":
+        found = describe_objects(array) if array.dtype.kind == "O" else "text"
+        raise InputError(f"Confidences must be numbers, got {found}.")
     if array.dtype.kind not in "fiub" or array.ndim != 1:
         raise InputError(
             f"Confidences must be numbers of shape (n,), got {array.dtype} of shape {array.shape}."

@@ -59,9 +59,48 @@ def test_one_column_per_class_and_categories() -> None:
     assert p.labels.tolist() == [1, 0]
 
 
+def test_what_is_read_or_computed_first() -> None:
+    """A stream of Arrow, as DuckDB gives its results, and a lazy frame of polars."""
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table(LISTS)
+
+    class Result:
+        """A result of DuckDB: a column by name is a new query, not data."""
+
+        columns = table.column_names
+
+        def __arrow_c_stream__(self, schema: Any = None) -> Any:
+            return table.__arrow_c_stream__(schema)
+
+        def __getitem__(self, name: str) -> Result:
+            return self
+
+    made = [Result(), pa.RecordBatchReader.from_batches(table.schema, table.to_batches())]
+    try:
+        import polars
+    except ImportError:
+        pass
+    else:
+        made.append(polars.DataFrame(LISTS).lazy())
+    for frame in made:
+        p = from_frame(frame)
+        assert isinstance(p, Predictions)
+        assert p.scores.tolist() == SCORES
+
+
+def test_two_columns_of_one_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([[0.5, 0.5, 1]], columns=["y_prob", "y_prob", "label"])
+    with pytest.raises(InputError, match="two columns that are called 'y_prob'"):
+        from_frame(frame)
+
+
 def test_bad_frames() -> None:
     for frame, expected in [
-        ([1, 2], "takes a pandas or polars DataFrame, an Arrow table or a dict"),
+        (
+            [1, 2],
+            "takes a pandas or polars DataFrame, an Arrow table, a result of DuckDB or a dict",
+        ),
         ({"y_prob": [0.5]}, "frame: no column 'label'"),
         ({"y_prob": [0.5], "label": [0, 1]}, "columns of one length"),
         (

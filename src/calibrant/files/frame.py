@@ -12,9 +12,11 @@ from calibrant.arguments import check_kind
 from calibrant.arrays import as_array, from_arrow, text_array
 from calibrant.claims import Claims
 from calibrant.errors import InputError
+from calibrant.extras import require
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
 from calibrant.files.format import Block, FileKind, Layout, NewScores, Shape
 from calibrant.files.reading import assemble
+from calibrant.inputs import first_repeated
 from calibrant.labels import is_missing
 from calibrant.predictions import Predictions
 
@@ -43,14 +45,17 @@ class FrameSource:
     path = Path("frame")
 
     def __init__(self, frame: Any) -> None:
+        frame = _in_memory(frame)
         names = getattr(frame, "column_names", getattr(frame, "columns", None))
         if isinstance(frame, Mapping):
             names = frame.keys()
         if names is None or callable(names):
             raise InputError(
-                "from_frame takes a pandas or polars DataFrame, an Arrow table or a dict of "
-                f"columns, got a {type(frame).__name__}."
+                "from_frame takes a pandas or polars DataFrame, an Arrow table, a result of DuckDB "
+                f"or a dict of columns, got a {type(frame).__name__}."
             )
+        if (twice := first_repeated(map(str, names))) is not None:
+            raise InputError(f"from_frame got two columns that are called '{twice}'.")
         self._columns = {str(name): _column(frame[name]) for name in names}
         for name, column in self._columns.items():
             if not column.ndim:
@@ -84,6 +89,17 @@ class FrameSource:
         raise InputError(
             "A data frame is not rewritten; calibrator.transform calibrates predictions."
         )
+
+
+def _in_memory(frame: Any) -> Any:
+    """Return what is computed or read first, such as a result of DuckDB, as a table."""
+    library = type(frame).__module__.split(".")[0]
+    if library == "polars" and hasattr(frame, "collect"):
+        return frame.collect()
+    streams = hasattr(frame, "__arrow_c_stream__") and library not in ("pandas", "polars")
+    if isinstance(frame, Mapping) or not streams:
+        return frame
+    return require("pyarrow", "files", "Reading an Arrow stream").table(frame)
 
 
 def _column(column: Any) -> np.ndarray:

@@ -141,11 +141,11 @@ def _add_labels_of_one_block(confidence, right, about, place, sums):
         k = np.uint64(about[i])
         tally[k] += 1 + (np.int64(right[i]) << RIGHT)
         total[k] += np.float64(confidence[i])
-    for k in range(len(place)):
-        correct = tally[k] >> RIGHT
-        sums[place[k], 0] += tally[k] - (correct << RIGHT)
-        sums[place[k], 1] += total[k]
-        sums[place[k], 2] += correct
+    for label in range(len(place)):
+        correct = tally[label] >> RIGHT
+        sums[place[label], 0] += tally[label] - (correct << RIGHT)
+        sums[place[label], 1] += total[label]
+        sums[place[label], 2] += correct
 
 
 @compiled
