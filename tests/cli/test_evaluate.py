@@ -31,6 +31,15 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
     assert {name: measured[name] for name in saved} == pytest.approx(saved, abs=1e-5)
 
 
+def test_words_of_types_that_the_run_does_not_know_are_counted(trained, tmp_path, capsys):
+    """They are in no number; nothing said so."""
+    path = tmp_path / "a.conll"
+    path.write_text("Anna\tB-PER\nsings\tO\n\nA\tB-DISEASE\nflu\tI-DISEASE\n")
+    assert main(["evaluate", str(trained[0]), str(path), "--device", "cpu"]) == 0
+    note = "2 words are left out of all numbers: the run knows no type DISEASE."
+    assert note in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

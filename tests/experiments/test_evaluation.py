@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.experiments.evaluation import evaluate
+from calibrant.experiments.evaluation import LeftOutWarning, evaluate
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
 from calibrant.tasks.corrupted_files import corrupt_file
@@ -81,9 +81,9 @@ def test_other_types_are_judged_where_they_are_shared(tagger, tmp_path):
     """Also where words, and with them what is judged, are dropped."""
     line = "Anna\tB-person\nlikes\tO\nNutella\tB-product\nfrom\tO\nAcme\tB-group\n\n"
     (tmp_path / "posts.conll").write_text(line * 30)
-    found = evaluate(
-        tagger[0], str(tmp_path / "posts.conll"), corrupt=["dropped-words-5"], device="cpu"
-    )
+    posts = str(tmp_path / "posts.conll")
+    with pytest.warns(LeftOutWarning, match="^30 words are left out .* knows no type product"):
+        found = evaluate(tagger[0], posts, corrupt=["dropped-words-5"], device="cpu")
     assert 0 <= found["identity"]["test"]["accuracy"] <= 1
     assert 0 <= found["identity"]["shift"]["dropped-words-5"]["accuracy"] <= 1
 

@@ -86,13 +86,15 @@ def _check_figure(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
-    """Evaluate with a progress bar; print warnings about calibrators, each once."""
+    """Evaluate with a progress bar; print warnings of this package, each once."""
     from calibrant.calibrators import CalibrationWarning
-    from calibrant.experiments.evaluation import evaluate
+    from calibrant.experiments.evaluation import LeftOutWarning, evaluate
     from calibrant.progress import Progress
 
+    shown = (CalibrationWarning, LeftOutWarning)
     with Progress(None, "test sets") as progress, warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CalibrationWarning)
+        for kind in shown:
+            warnings.simplefilter("always", kind)
         results = evaluate(
             args.model,
             args.data,
@@ -103,7 +105,7 @@ def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
             progress=progress.advance,
             trust_remote_code=args.trust_remote_code,
         )
-    for note in sorted({str(w.message) for w in caught if w.category is CalibrationWarning}):
+    for note in sorted({str(w.message) for w in caught if w.category in shown}):
         print(printable(note), file=sys.stderr)
     return results
 

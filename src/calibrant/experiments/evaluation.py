@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,11 @@ from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.tasks.task import EvaluationTarget
 
-__all__ = ["evaluate", "requested_corruptions"]
+__all__ = ["LeftOutWarning", "evaluate", "requested_corruptions"]
+
+
+class LeftOutWarning(UserWarning):
+    """Says which labelled examples do not count, because the run does not know their labels."""
 
 
 def evaluate(
@@ -63,6 +68,8 @@ def evaluate(
             progress(1)
         return found
 
+    for note in examples.notes:
+        warnings.warn(note, LeftOutWarning, stacklevel=2)
     split, chosen = examples.validation(read_record(folder.metrics).training)
     results = measure_run(
         Predictions.read(folder.predictions(split)),

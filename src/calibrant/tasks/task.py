@@ -50,7 +50,12 @@ class EvaluationTarget(NamedTuple):
 
 
 class LabelledExamples(ABC):
-    """Labelled examples, and the model of a finished run that is evaluated on them."""
+    """Labelled examples, and the model of a finished run that is evaluated on them.
+
+    ``notes`` says what of the data does not count.
+    """
+
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:

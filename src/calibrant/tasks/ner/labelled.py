@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,6 +49,7 @@ class TaggedSentences(LabelledExamples):
             self.sentences, self.judged = found, [[True] * len(s) for s in found]
         else:
             self.sentences, self.judged = in_types_of(self.labels, found, target.data)
+            self.notes = _left_out(found, self.judged)
 
     def validation(self, training: Mapping[str, Any]) -> tuple[str, str]:
         """Name the predictions and the calibrator of raw text, if this is raw text."""
@@ -81,3 +82,14 @@ class TaggedSentences(LabelledExamples):
             for whole, (_, kept) in zip(self.judged, made, strict=True)
         ]
         return [sentence for sentence, _ in made], judged
+
+
+def _left_out(sentences: Sequence[Sentence], judged: Sequence[Sequence[bool]]) -> tuple[str, ...]:
+    """Say how many words are of types that the run does not know, if there are any."""
+    pairs = zip(sentences, judged, strict=True)
+    tags = [t for s, row in pairs for t, judge in zip(s.tags, row, strict=True) if not judge]
+    if not tags:
+        return ()
+    words = "1 word is" if len(tags) == 1 else f"{len(tags):,} words are"
+    names = ", ".join(sorted({tag[2:] for tag in tags}))
+    return (f"{words} left out of all numbers: the run knows no type {names}.",)
