@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# The pinned versions need Python 3.11; on 3.10, pip takes the newest that it can.
+PINS := $(shell $(PYTHON) -c 'import sys; print("-c constraints.txt" * (sys.version_info >= (3, 11)))')
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PINS)
 
 .PHONY: demo test smoke docs test-integrations lint types unit campaign-inputs campaign-kills campaign-service clean
 .DELETE_ON_ERROR:
@@ -41,7 +43,7 @@ unit: $(VENV)/.dev
 # The adapters of libraries that are large or do not go with the others, each against the library itself.
 test-integrations: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-integrations
-	$(VENV)-integrations/bin/python -m pip install --quiet -c constraints.txt -e ".[files,transformers,spacy]" \
+	$(VENV)-integrations/bin/python -m pip install --quiet $(PINS) -e ".[files,transformers,spacy]" \
 		gliner presidio-analyzer hypothesis pytest pytest-timeout
 	$(VENV)-integrations/bin/python -m pytest -W ignore tests/integrations -k "gliner or presidio or spacy or huggingface"
 	$(PYTHON) -m venv $(VENV)-flair  # flair needs an older transformers.

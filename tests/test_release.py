@@ -1,6 +1,8 @@
 """What a release needs: cited papers, a version, and workflows that name what exists."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,18 @@ def test_workflows_run_every_python_and_call_targets_that_exist():
     classifiers = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
     tested = yaml.safe_load(texts["tests.yml"])["jobs"]["test"]["strategy"]["matrix"]["python"]
     assert tested == classifiers == ["3.10", "3.11", "3.12", "3.13", "3.14"]
+
+
+@pytest.mark.parametrize(("version", "pinned"), [((3, 10), False), ((3, 11), True)])
+def test_make_pins_versions_only_where_they_exist(tmp_path, version, pinned):
+    """NumPy 2.4 and others that we pin need Python 3.11."""
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.version_info = {version};'\"$2\"\n"
+    )
+    python.chmod(0o755)
+    shown = subprocess.run(
+        ["make", "-n", "-B", "demo", f"PYTHON={python}"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert ("-c constraints.txt" in shown.stdout) == pinned

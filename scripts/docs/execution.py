@@ -39,7 +39,7 @@ SITE = "https://calibrant.github.io/calibrant/"
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
 EXTRA = "../extra"  # Beside the pages: files that the site takes as they are.
 # The environment of a page: offline, one thread, tables of one width.
-QUIET = {"MPLBACKEND": "agg", "COLUMNS": "96", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+QUIET = {"MPLBACKEND": "agg", "COLUMNS": "86", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
 
 
 def run_pages(source: Path) -> None:

@@ -147,7 +147,7 @@ def entry(module: str, name: str, thing: Any) -> list[str]:
         directive = [f".. autofunction:: {module}.{name}"]
     else:
         about = ["", f"   {DATA[name]}", ""]
-        return [f".. py:data:: {module}.{name}", *about, *data(thing), ""]
+        return [f".. py:data:: {name}", *about, *data(thing), ""]
     notes = list(footnotes(name))
     if name in SHOWN_ELSEWHERE and ">>>" not in (inspect.getdoc(thing) or ""):
         why, where, _ = SHOWN_ELSEWHERE[name]
