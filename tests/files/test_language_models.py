@@ -122,6 +122,9 @@ def test_bad_samples_are_one_line(tmp_path, record, expected):
     assert "line 2" in str(error.value)
 
 
+ECHO = {"tokens": ["Q", "B"], "token_logprobs": [None, -1.0], "top_logprobs": [None, {"B": -1.0}]}
+
+
 def completion(tokens, label, **more):
     content = [
         {
@@ -164,6 +167,19 @@ def test_batches_options_and_the_older_endpoint(tmp_path):
     np.testing.assert_allclose(found.scores[1], [-0.1, -3.0])
 
 
+def test_the_endpoint_of_responses(tmp_path):
+    """Its message comes after other parts, such as what a model thought."""
+    content = completion([[("B", 0.7), ("A", 0.3)]], "")["choices"][0]["logprobs"]["content"]
+    text = {"type": "output_text", "text": "B", "annotations": [], "logprobs": content}
+    parts = [{"type": "reasoning", "summary": []}, {"type": "message", "content": [text]}]
+    body = {"object": "response", "output": parts}
+    path = tmp_path / "answers.jsonl"
+    for first in ({"response": body, "label": "B"}, {**body, "label": "B"}):
+        found = read(written(path, first, {**first, "label": "A"}))
+        np.testing.assert_allclose(np.exp(found.scores), [[0.3, 0.7]] * 2)
+        assert found.labels.tolist() == [1, 0]
+
+
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
@@ -171,6 +187,8 @@ def test_batches_options_and_the_older_endpoint(tmp_path):
         ({"choices": [{"logprobs": {"content": []}}], "label": "A"}, "no log-probabilities"),
         (completion([[("A", 0.5)]], None), "no true label"),
         ({"label": "B"}, "no 'choices'"),
+        ({"choices": [{"logprobs": ECHO}], "label": "B"}, "those of the prompt; .* without echo"),
+        ({"output": [{"type": "message", "content": []}], "label": "B"}, "no log-probabilities"),
     ],
 )
 def test_bad_answers_are_one_line(tmp_path, record, expected):

@@ -27,15 +27,24 @@ def _body(record: Mapping[str, Any]) -> Any:
     for value in (record, record.get("response"), record.get("body")):
         if isinstance(value, dict):
             inner = value.get("body", value)
-            if isinstance(inner, dict) and isinstance(inner.get("choices"), list):
+            if isinstance(inner, dict) and _answers(inner) is not None:
                 return inner
     return None
 
 
+def _answers(body: Mapping[str, Any]) -> Any:
+    """Return the choices of chats and completions, or the texts of the endpoint of responses."""
+    if isinstance(body.get("choices"), list):
+        return body["choices"]
+    parts = body["output"] if isinstance(body.get("output"), list) else ()
+    messages = [part for part in parts if isinstance(part, dict) and part.get("type") == "message"]
+    return messages[0].get("content") if messages else None
+
+
 def is_completion(record: Mapping[str, Any]) -> bool:
     """Return whether a record holds the answer of a server."""
-    body = _body(record)
-    return bool(body) and bool(body["choices"]) and isinstance(body["choices"][0], dict)
+    answers = _answers(body) if (body := _body(record)) else None
+    return isinstance(answers, list) and bool(answers) and isinstance(answers[0], dict)
 
 
 def translate_completions(path: Path) -> Translated:
@@ -81,8 +90,14 @@ def translate_completions(path: Path) -> Translated:
 
 def _top_tokens(body: Mapping[str, Any], where: str) -> list[dict[str, float]]:
     """Return the tokens with their log-probabilities at each place of the answer."""
-    logprobs = body["choices"][0].get("logprobs")
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    first = (_answers(body) or [None])[0]
+    logprobs = first.get("logprobs") if isinstance(first, dict) else None
+    content = logprobs.get("content") if isinstance(logprobs, dict) else logprobs
+    if isinstance(logprobs, dict) and None in (logprobs.get("token_logprobs") or [])[:1]:
+        raise InputError(
+            f"{where}: the log-probabilities begin with those of the prompt; ask the server "
+            "without echo."
+        )
     try:
         if content is None and isinstance(logprobs, dict):  # The older endpoint of completions.
             own = zip(logprobs["tokens"], logprobs["token_logprobs"], strict=True)
