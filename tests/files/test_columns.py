@@ -426,3 +426,14 @@ def test_labels_that_numpy_wrote_as_text(tmp_path):
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="y_prob,y_true", comments="")
     found = read(tmp_path / "a.csv")
     assert (found.labels.tolist(), found.ignored) == ([1, 0], 1)
+
+
+def test_a_positive_label_that_no_row_has_is_a_misspelling(tmp_path):
+    """Every row would be negative, and the numbers nonsense."""
+    path = tmp_path / "mail.csv"
+    path.write_text("y_prob,y_true\n0.9,ham\n0.8,spam\n0.1,ham\n")
+    assert read(path, Columns(positive="spam")).labels.tolist() == [0, 1, 0]
+    for rows in (1, None):
+        assert len(list(stream(path, Columns(positive="spam"), rows=rows))) == 3 // (rows or 3)
+        with pytest.raises(InputError, match="no row has the label 'Spam', the positive one"):
+            list(stream(path, Columns(positive="Spam"), rows=rows))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arrays import to_numpy
 from calibrant.claims import Claims
 from calibrant.conversion import NoWeightError, leading_group
 from calibrant.encoding import check_one_reading, doubtful_names
@@ -17,7 +18,7 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.labels import describe_ignored, label_numbers, truth_values
+from calibrant.labels import describe_ignored, label_numbers, positive_names, truth_values
 from calibrant.predictions import Predictions
 from calibrant.validation import RowError
 
@@ -168,6 +169,7 @@ def _chunks(
 ) -> Iterator[Predictions | Claims]:
     kept = ignored = unlabelled = classes = first = 0
     doubtful: set[str] = set()  # Texts such as NA that were read as no label.
+    awaited = names[1] if names and tuple(names) == positive_names(names[-1]) else None
     for source, layout in zip(sources, layouts, strict=True):
         size = rows or max(1, _CHUNK // max(_COLUMNS, row_width(source, layout)))
         for block in source.blocks(size, layout):
@@ -181,6 +183,8 @@ def _chunks(
             kept, ignored = kept + len(chunk), ignored + chunk.ignored
             unlabelled += chunk.unlabelled
             first += len(block.numbers)
+            if awaited is not None and (to_numpy(chunk.labels) == 1).any():
+                awaited = None
             if isinstance(chunk, Claims) and chunk.kind == "top-label":
                 names = with_predicted(chunk, names, doubtful, source.path)
             yield chunk
@@ -190,6 +194,11 @@ def _chunks(
         if ignored and layouts[0].weights is not None:
             why = f"all {ignored} rows are ignored, without a label, or of weight 0"
         raise InputError(f"{where}: {why}.")
+    if awaited is not None:
+        raise InputError(
+            f"{sources[-1].path}: no row has the label '{awaited}', the positive one "
+            "(--positive); if this is so, name both labels (--labels FILE)."
+        )
 
 
 def with_predicted(
