@@ -201,8 +201,8 @@ def call(words: list[str]) -> int:
 def text_block(text: str) -> str:
     """Return printed text as a block, shortened if it is long."""
     lines = [re.sub(r"\x1b\[[\d;]*m", "", line.split("\r")[-1]) for line in text.splitlines()]
-    if len(lines) > 48:
-        lines = [*lines[:40], f"… {len(lines) - 40} more lines"]
+    if len(lines) > 96:  # An audit is shown whole.
+        lines = [*lines[:88], f"… {len(lines) - 88} more lines"]
     return "\n```text\n" + "\n".join(lines).strip("\n") + "\n```\n" if any(lines) else ""
 
 
