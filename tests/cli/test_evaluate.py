@@ -32,7 +32,7 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
 
 
 def test_words_of_types_that_the_run_does_not_know_are_counted(trained, tmp_path, capsys):
-    """They are in no number; nothing said so."""
+    """They are in no number, and the command says how many they are."""
     path = tmp_path / "a.conll"
     path.write_text("Anna\tB-PER\nsings\tO\n\nA\tB-DISEASE\nflu\tI-DISEASE\n")
     assert main(["evaluate", str(trained[0]), str(path), "--device", "cpu"]) == 0
