@@ -67,6 +67,7 @@ SHOWN_ELSEWHERE = {
     "app": ("needs a trained run", "serving", "app("),
     "apply": ("needs a table of Ray or Spark", "clusters", "apply("),
     "predict": ("needs a trained run", "clusters", "predict("),
+    "using_engine": ("needs a cluster", "clusters", "using_engine("),
 }
 
 

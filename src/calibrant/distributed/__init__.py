@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from calibrant.distributed.comparing import compare
     from calibrant.distributed.copying import apply_to_files
     from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Part, Parts, Rows
+    from calibrant.distributed.engines import using_engine
     from calibrant.distributed.fitting import fit
     from calibrant.distributed.predicting import predict
 
@@ -30,6 +31,7 @@ __all__ = [
     "compare",
     "fit",
     "predict",
+    "using_engine",
 ]
 
 _HOMES = {
@@ -39,6 +41,7 @@ _HOMES = {
     "compare": "comparing",
     "fit": "fitting",
     "predict": "predicting",
+    "using_engine": "engines",
 }
 
 

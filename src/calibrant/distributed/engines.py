@@ -63,8 +63,8 @@ def open_dataset(
     """
     if isinstance(engine, str):
         raise InputError(
-            f"engine must be an engine, got '{engine}'; calibrant.distributed.engines opens one: "
-            f"with using_engine('{engine}') as engine: …"
+            f"engine must be an engine, got '{engine}'; calibrant.distributed.using_engine opens "
+            f"one: with using_engine('{engine}') as engine: …"
         )
     if isinstance(source, (str, PathLike, list, tuple)):
         engine = engine or LocalEngine()
