@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,27 @@ def test_rare_labels_get_nearly_the_shared_map() -> None:
     few = ShrunkPlatt().fit(valid[valid.groups["example"] < 40])  # Chance explains what differs.
     rare = few.coefficients_[7] - few.coefficients_[-1]
     assert np.abs(rare).max() < np.abs(own[7] - shared).max() + 0.5
+
+
+@pytest.mark.parametrize("shares", [(0.9, 1.0), (1.0, 0.0), (0.9, 0.8, 0.0), (0.0, 0.9)])
+def test_a_label_that_always_or_never_came_true_keeps_its_own_rate(shares: tuple[float]) -> None:
+    n = 500
+    label = np.repeat([f"L{k}" for k in range(len(shares))], n)
+    right = np.concatenate([np.arange(n) < share * n for share in shares])
+    confidence = np.tile(np.linspace(0.05, 0.95, 100), len(label) // 100)  # Tells nothing.
+    top = Claims.from_top_label(label, confidence, correct=right)
+    for given in (top, replace(top, weights=np.full(len(top), 1.0))):
+        mapped = ShrunkPlatt().fit(given).transform(given).confidence
+        means = mapped.reshape(len(shares), n).mean(axis=1)
+        np.testing.assert_allclose(means, shares, atol=0.01)
+
+
+def test_a_few_right_ones_of_a_label_say_little() -> None:
+    label = np.array(["a"] * 200 + ["b"] * 5)
+    right = np.append(np.arange(200) < 160, [True] * 5)
+    top = Claims.from_top_label(label, np.full(205, 0.7), correct=right)
+    mapped = ShrunkPlatt().fit(top).transform(top).confidence
+    np.testing.assert_allclose(mapped, 165 / 205, atol=1e-3)
 
 
 def test_labels_that_are_alike_share_one_map() -> None:

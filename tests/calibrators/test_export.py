@@ -67,6 +67,21 @@ def test_torch_module_equals_transform(fitted, name, kind):
         assert got.dtype == torch.float32
 
 
+@pytest.mark.parametrize("gives", KINDS)
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_classes_that_logits_rule_out_stay_so_in_a_module(fitted, name, gives):
+    given = sample(seed=1)
+    given.scores[::2, 4] = -np.inf
+    given.scores[3, 1:] = -np.inf  # One class is left.
+    calibrator = fitted[name]
+    groups = [torch.as_tensor(g) for g in groups_of(calibrator, given)]
+    got = to_torch(calibrator, gives=gives)(torch.as_tensor(given.scores), *groups)
+    expected = calibrator.transform(given).probabilities()
+    got = got if gives == "probabilities" else got.softmax(-1)
+    np.testing.assert_allclose(got.numpy(), expected, atol=1e-6)
+    assert (got.numpy()[given.scores == -np.inf] == 0).all()
+
+
 # A second for each: both kinds for a calibrator that gives logits and for one of probabilities.
 ONNX = [(name, "logits") for name in CALIBRATORS]
 ONNX += [("temperature", "probabilities"), ("isotonic", "probabilities")]
@@ -83,6 +98,12 @@ def test_onnx_equals_transform(fitted, name, kind, tmp_path):
     assert [i.name for i in session.get_inputs()] == [kind, *inputs_of(calibrator)]
     for n in (800, 1, 2):  # Any number of rows.
         part = new[:n]
+        feed = {kind: part.scores}
+        feed.update(zip(inputs_of(calibrator), groups_of(calibrator, part), strict=True))
+        (got,) = session.run(None, feed)
+        np.testing.assert_allclose(got, calibrator.transform(part).probabilities(), atol=1e-6)
+    if kind == "logits":
+        part.scores[0, 4] = -np.inf  # Ruled out.
         feed = {kind: part.scores}
         feed.update(zip(inputs_of(calibrator), groups_of(calibrator, part), strict=True))
         (got,) = session.run(None, feed)

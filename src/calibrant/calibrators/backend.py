@@ -27,6 +27,7 @@ __all__ = [
     "log_probabilities",
     "log_softmax",
     "log_sum_exp",
+    "masked_again",
     "namespace",
     "normalized",
     "pick",
@@ -123,6 +124,20 @@ def unmasked(logits: Array) -> Array:
     xp = namespace(logits)
     lowest = xp.amax(logits, axis=-1, keepdims=True) + math.log(FLOOR)
     return xp.where(logits == -np.inf, lowest, logits)
+
+
+def masked_again(out: Array, logits: Array, kind: str) -> Array:
+    """Return calibrated rows of this kind in which classes with a logit of −∞ stay ruled out.
+
+    >>> masked_again(np.array([[0.6, 0.2, 0.2]]), np.array([[2.0, 1.0, -np.inf]]), "probabilities")
+    array([[0.75, 0.25, 0.  ]])
+    """
+    xp, masked = namespace(logits), logits == -np.inf
+    if kind == "logits":
+        return xp.where(masked, -np.inf, out)
+    return xp.where(
+        masked.any(axis=-1, keepdims=True), normalized(xp.where(masked, 0.0, out)), out
+    )
 
 
 def leading(out: Array, scores: Array, kind: str, precision: float) -> Array:

@@ -16,6 +16,7 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["ShrunkPlatt"]
 
 _RIDGE = 1e-9
+_EXCEPTIONS = 3.0
 _MOST = 1e8  # The precision at which a label has the curve of all labels.
 
 
@@ -61,10 +62,10 @@ class ShrunkPlatt(Calibrator):
         order = np.argsort(label, kind="stable")
         parts = np.split(order, np.searchsorted(label[order], np.arange(1, count)))
         columns = [(features[rows], happened[rows], counts[rows]) for rows in parts]
-        own = [_fitted(*part, shared, np.zeros(2)) for part in columns]
-        spread = np.array([_spread([(t[j] - shared[j], e[j]) for t, e in own]) for j in range(2)])
+        own = [_difference(*part, shared) for part in columns]
+        spread = np.array([_spread([(d[j], v[j]) for d, v in own]) for j in range(2)])
         precision = np.minimum(1 / np.maximum(spread**2, 1 / _MOST), _MOST)
-        pulled = [_fitted(*part, shared, precision)[0] for part in columns]
+        pulled = [_fitted(*part, shared, precision) for part in columns]
         table = np.array([*pulled, shared]) / np.array([scale, 1.0])
         return Fit({"coefficients_": table, "spread_": spread / np.array([scale, 1.0])})
 
@@ -93,17 +94,37 @@ def _fitted(
     counts: np.ndarray,
     shared: np.ndarray,
     precision: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slope and intercept of one label under its prior, and their variances."""
+) -> np.ndarray:
+    """Return the slope and intercept of one label under its prior."""
     n = float(counts.sum())
     if not n:
-        return shared, np.full(2, np.inf)
-    ridge = precision / n + _RIDGE
-    theta = logistic_regression(features, happened, shared, ridge, counts)
+        return shared
+    return logistic_regression(features, happened, shared, precision / n + _RIDGE, counts)
+
+
+def _difference(
+    features: np.ndarray, happened: np.ndarray, counts: np.ndarray, shared: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far the own curve of one label is from the shared one, and the variances.
+
+    A label that always or never came true is infinitely far; half an exception is added to it
+    (Haldane 1956), and its slope stays unknown. It says nothing, with infinite variances, where
+    chance explains it: where the shared curve expects fewer than three exceptions, of which there
+    is then none in 5 % of samples and more.
+    """
+    n, shapeless = float(counts.sum()), np.array([_MOST, 0.0])
+    one_sided = len(set(happened.tolist())) < 2  # Or there is no event at all.
+    if one_sided and counts @ abs(happened - sigmoid(features @ shared)) < _EXCEPTIONS:
+        return np.zeros(2), np.full(2, np.inf)
+    if one_sided:
+        theta = _fitted(features, abs(happened - 0.5 / n), counts, shared, shapeless)
+    else:
+        theta = _fitted(features, happened, counts, shared, np.zeros(2))
     q = sigmoid(features @ theta)
-    hessian = (features.T * (counts * q * (1 - q))) @ features + np.diag(n * ridge)
-    both = 0 < happened.mean() < 1  # Otherwise its own curve has no known precision.
-    return theta, np.diag(np.linalg.inv(hessian)) if both else np.full(2, np.inf)
+    hessian = (features.T * (counts * q * (1 - q))) @ features + np.diag(np.full(2, n * _RIDGE))
+    if one_sided:
+        return theta - shared, np.array([np.inf, 1 / hessian[1, 1]])
+    return theta - shared, np.diag(np.linalg.inv(hessian))
 
 
 def _spread(differences: list[tuple[float, float]]) -> float:

@@ -6,7 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant.calibrators.backend import log_probabilities, log_softmax, softmax
+from calibrant.calibrators.backend import (
+    log_probabilities,
+    log_softmax,
+    masked_again,
+    softmax,
+    unmasked,
+)
 from calibrant.calibrators.base import Calibrator
 from calibrant.errors import InputError
 from calibrant.predictions import Kind
@@ -46,10 +52,13 @@ class CalibrationModule(nn.Module):
         names = (*groups, *self.calibrator.signals_)
         flat = {name: c.reshape(-1) for name, c in zip(names, columns, strict=True)}
         flat = {name: c if name in groups else c.to(precise) for name, c in flat.items()}
-        out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **flat})
+        plain = unmasked(rows) if self.takes == "logits" else rows
+        out: Tensor = self.calibrator.apply(plain, self.takes, {**values, **flat})
         narrow = torch.promote_types(scores.dtype, torch.float32)
         out = self._as_requested(out)
-        out = self.calibrator.lead_kept(out, rows, self.takes, narrow, self.gives)
+        out = self.calibrator.lead_kept(out, plain, self.takes, narrow, self.gives)
+        if self.takes == "logits":
+            out = masked_again(out, rows, self.gives)
         # A step or a bin would turn NaN into a value.
         out = out.masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
         return out.reshape(scores.shape).to(narrow)

@@ -15,8 +15,8 @@ from calibrant.calibrators.backend import (
     floored,
     leading,
     log_probabilities,
+    masked_again,
     namespace,
-    normalized,
     softmax,
     unmasked,
     wide,
@@ -270,10 +270,7 @@ class Transformation(ABC):
             return self.lead_kept(self.apply(scores, kind, values), scores, kind, dtype)
         plain = unmasked(scores)
         out = self.lead_kept(self.apply(plain, kind, values), plain, kind, dtype)
-        xp, masked = namespace(scores), scores == -np.inf
-        if self.kind_of(kind) == "logits":
-            return xp.where(masked, -np.inf, out)
-        return normalized(xp.where(masked, 0.0, out))
+        return masked_again(out, scores, self.kind_of(kind))
 
     def _nll(self, predictions: Predictions, floor: float) -> float:
         """Return the mean NLL after the calibrator, in chunks and in float64 for any type."""
