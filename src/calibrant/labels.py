@@ -24,8 +24,11 @@ __all__ = [
     "decoded",
     "describe_ignored",
     "is_missing",
+    "is_number",
     "is_whole_number",
     "label_numbers",
+    "lone_positive",
+    "of_positive",
     "positive_names",
     "truth_values",
     "without_zeros",
@@ -134,12 +137,59 @@ _NOT = "not "
 def positive_names(positive: Any) -> tuple[str, str]:
     """Return the names of two classes of which only the positive one has a name.
 
-    A label that is any other text is then of class 0.
+    A label that is any other text is then of class 0. Numbers and truth values are compared as
+    such: 2.0 is 2, and true is True.
 
     >>> label_numbers(np.array(["spam", "ham", ""]), positive_names("spam"), None)
     array([ 1.,  0., nan])
+    >>> label_numbers(np.array(["2.0", "1.0"]), positive_names(2), None)
+    array([1, 0])
     """
     return f"{_NOT}{positive}", str(positive)
+
+
+def lone_positive(names: Sequence[str] | None) -> str | None:
+    """Return the positive class of :func:`positive_names`, or None for other names.
+
+    >>> lone_positive(("not spam", "spam")), lone_positive(("ham", "spam"))
+    ('spam', None)
+    """
+    given = tuple(names or ())
+    return given[1] if len(given) == 2 and given == positive_names(given[1]) else None
+
+
+def is_number(name: str) -> bool:
+    """Return whether a label of this name may also be written as a number or a truth value."""
+    return is_whole_number(_canonical(name))
+
+
+def of_positive(labels: Any, positive: Any) -> Any:
+    """Return labels that are numbers as 1 where they are the positive one, else 0.
+
+    Text stays, as do numbers if the positive class is not called by one: these are class numbers.
+
+    >>> of_positive([2.0, 1.0, np.nan], 2), of_positive([1, 0], "spam")
+    (array([ 1.,  0., nan]), [1, 0])
+    """
+    if not is_number(str(positive)):
+        return labels
+    array = labels if is_tensor(labels) else as_array(labels)
+    if not is_tensor(array) and array.dtype == object:
+        values = [np.nan if is_missing(value) else value for value in array.reshape(-1).tolist()]
+        if not all(isinstance(value, (int, float, np.number)) for value in values):
+            return labels
+        array = np.array(values, np.float64).reshape(array.shape)
+    elif not is_tensor(array) and array.dtype.kind not in "biuf":
+        return labels
+    gaps = array * 0 if (array != array).any() else 0
+    chosen = array == int(_canonical(str(positive)))
+    return chosen * 1 + (array == _IGNORED) * _IGNORED + gaps
+
+
+def _canonical(text: str) -> str:
+    """Return a label as it is compared with a positive one."""
+    plain = without_zeros(text)
+    return str(_TRUTH.get(plain.lower(), plain))
 
 
 class _Names:
@@ -150,8 +200,7 @@ class _Names:
         self.places: dict[str, int | None] = {}
         for place, name in enumerate(names or ()):
             self.places[name] = None if name in self.places else place  # None: two are called so.
-        given = tuple(names or ())
-        self.positive_alone = len(given) == 2 and given == positive_names(given[1])
+        self.positive = lone_positive(names)
         self.some_are_numbers = any(name.isdecimal() for name in self.places)
 
     def number(self, text: str) -> float | None:
@@ -161,8 +210,9 @@ class _Names:
         plain = text.strip().lower()
         if text.strip() in MISSING_TEXTS:
             return float("nan")
-        if self.positive_alone:
-            return float(_IGNORED) if plain == str(_IGNORED) else 0.0
+        if self.positive is not None:
+            is_positive = _canonical(text) == _canonical(self.positive)
+            return float(_IGNORED) if plain == str(_IGNORED) else float(is_positive)
         if plain in _TRUTH and len(self.given or (0, 1)) == 2:
             return _TRUTH[plain]
         if not is_whole_number(text):

@@ -27,7 +27,7 @@ from calibrant.conversion import (
 )
 from calibrant.errors import InputError
 from calibrant.joining import Weighted, agreeing, joined_columns
-from calibrant.labels import as_labels, positive_names
+from calibrant.labels import as_labels, of_positive, positive_names
 from calibrant.validation import (
     RowError,
     check_labels,
@@ -116,8 +116,9 @@ class Predictions(Weighted):
         >>> Predictions.from_logits([[[1, 0], [0, 2]]], [[0, -100]]).groups
         {'sentence': array([0])}
         """
-        names = label_names if positive is None else positive_names(positive)
-        return cls._from("logits", logits, labels, names, groups, signals, weights)
+        if positive is not None:
+            label_names, labels = positive_names(positive), of_positive(labels, positive)
+        return cls._from("logits", logits, labels, label_names, groups, signals, weights)
 
     @classmethod
     def from_probabilities(
@@ -133,13 +134,17 @@ class Predictions(Weighted):
     ) -> Predictions:
         """Take rows that sum to 1, of shape (…, K), or (n,) for P(class 1) of two classes.
 
-        ``positive`` names class 1 of two where labels are text; every other label is class 0.
+        ``positive`` is the label of class 1 of two, as text or a number; every other label is
+        class 0.
 
         >>> Predictions.from_probabilities([0.9, 0.2], ["spam", "ham"], positive="spam").labels
         array([1, 0])
         """
-        names = label_names if positive is None else positive_names(positive)
-        return cls._from("probabilities", probabilities, labels, names, groups, signals, weights)
+        if positive is not None:
+            label_names, labels = positive_names(positive), of_positive(labels, positive)
+        return cls._from(
+            "probabilities", probabilities, labels, label_names, groups, signals, weights
+        )
 
     @staticmethod
     def from_top_label(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant import InputError, Predictions
+from calibrant import InputError, Predictions, audit
 from calibrant.cli.options import add_file_options, columns_from
 from calibrant.files import Columns, count_rows, read, read_label_names, stream
 
@@ -42,6 +42,61 @@ def test_usual_names_of_probabilities(tmp_path: Path, name: str) -> None:
         assert found.kind == "probabilities"
         assert found.scores.tolist() == P
         assert found.names == (("cat", "dog") if f"{name}:cat" in columns else ("0", "1"))
+
+
+_NUMBERS = [2, 1, 2]
+POSITIVES: list[tuple[Any, list[Any]]] = [
+    ("2", _NUMBERS),
+    ("2.0", _NUMBERS),
+    ("2", [2.0, 1.0, 2.0]),
+    ("0", [0, 1, 0]),
+    ("true", [True, False, True]),
+    ("False", [False, True, False]),
+    ("1", [True, False, True]),
+    ("yes", ["yes", "no", "yes"]),
+    ("yes", ["yes ", "no", "yes"]),
+]
+
+
+@pytest.mark.parametrize(("positive", "labels"), POSITIVES)
+def test_the_positive_label_is_found_however_a_format_writes_it(
+    tmp_path: Path, positive: str, labels: list[Any]
+) -> None:
+    """Labels of 2.0 where the positive one is 2 were all negative, and 0 was class 0 in parquet."""
+    path = tmp_path / "p.csv"
+    path.write_text(
+        "y_prob,label\n" + "".join(f"{p},{y}\n" for p, y in zip(P1, labels, strict=True))
+    )
+    lines = tmp_path / "p.jsonl"
+    rows = ({"y_prob": p, "label": y} for p, y in zip(P1, labels, strict=True))
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    table = parquet(tmp_path / "p.parquet", y_prob=P1, label=labels)
+    for given in (path, lines, table):
+        for size in (None, 1):
+            parts = stream(given, Columns(positive=positive), rows=size)
+            assert np.concatenate([part.labels for part in parts]).tolist() == [1, 0, 1], given
+    for array in (labels, np.array(labels), [*labels, None], [*labels, -100]):
+        more = [0.5] * (len(array) - 3)
+        found = Predictions.from_probabilities([*P1, *more], array, positive=positive)
+        assert found.labels.tolist() == [1, 0, 1]
+        assert found.ignored == len(more)
+
+
+def test_a_positive_label_that_never_occurs(tmp_path: Path) -> None:
+    wrong = csv(tmp_path / "p.csv", "y_prob,label\n.9,yes\n.2,no\n")
+    for size in (None, 1):
+        with pytest.raises(
+            InputError, match="no label in column 'label' is 'Yes'; it has 'no', 'y"
+        ):
+            list(stream(wrong, Columns(positive="Yes"), rows=size))
+    negative = csv(tmp_path / "n.csv", "y_prob,label\n.9,no\n.2,no\n")
+    found = read(negative, Columns(positive="yes"))
+    assert found.labels.tolist() == [0, 0]
+    assert any(
+        "No example is labelled 'yes'" in line for line in audit(found, bootstrap=0).warnings
+    )
+    named = parquet(tmp_path / "n.parquet", y_prob=[0.9, 0.2], label=[1, 0])
+    assert read(named, Columns(positive="spam")).labels.tolist() == [1, 0]  # Class numbers.
 
 
 @pytest.mark.parametrize("name", ["logits", "logit"])

@@ -26,6 +26,7 @@ from calibrant.metrics.bootstrap import (
     check_bootstrap,
     effective_groups,
     independent_units,
+    rarer_kind,
     tells_of_mistakes,
 )
 from calibrant.metrics.class_sums import ClassSums
@@ -83,7 +84,7 @@ class Estimator:
         if not isinstance(sources[0], _BLOCKED):
             return float(function(*sources)), None
         value, bounds = float(function(*(source.total() for source in sources))), None
-        if self.replicates and np.isfinite(value) and _has_interval(function, sources[0]):
+        if self.replicates and np.isfinite(value) and _has_interval(function):
             options: dict[str, Any] = {
                 "replicates": self.replicates,
                 "level": self.level,
@@ -102,6 +103,7 @@ class Estimator:
         drawn, groups = None, effective_groups(source)
         units, alike = independent_units(source, self.independent), all_alike(source)
         options: dict[str, Any] = {"groups": groups, "units": units, "alike": alike}
+        options["rarer"] = rarer_kind(source, units)
         if self.replicates:
             together = partial(_each, functions)
             drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)
@@ -109,15 +111,15 @@ class Estimator:
         for k, (function, value) in enumerate(zip(functions, estimates.tolist(), strict=True)):
             bounds = None
             known = drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all()
-            if drawn is not None and known and _has_interval(function, source):
+            if drawn is not None and known and tells_of_mistakes(function, source, value, units):
                 bounds = interval_of(function, drawn[:, k], value, level=self.level, **options)
             measured.append((value, bounds))
         return measured
 
 
-def _has_interval(function: Callable[..., Any], source: Any) -> bool:
+def _has_interval(function: Callable[..., Any]) -> bool:
     row = metric_of(function)
-    return (row is None or row.spread != "maximum") and tells_of_mistakes(function, source)
+    return row is None or row.spread != "maximum"
 
 
 def _each(functions: Sequence[Callable[..., Any]], source: ConfidenceSteps) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from calibrant.auditing.evidence import material
 from calibrant.auditing.record import Finding
 from calibrant.inputs import shortened
+from calibrant.labels import lone_positive
 from calibrant.metrics import METRICS, CalibrationState, accuracy, ece, is_bio, mean_confidence
 from calibrant.metrics.metric import percent, points
 
@@ -215,6 +216,7 @@ def warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
     """Return sentences about what makes numbers or intervals doubtful."""
     return (
         *_other_spelling(found),
+        *_never_positive(found),
         *_like_probabilities(found),
         *_missing_texts(found),
         *_few_digits(found),
@@ -259,13 +261,21 @@ def _without_mistake(found: Collector, bootstrap: int) -> tuple[str, ...]:
     """Say why most metrics have no interval if every prediction is right, or every one wrong."""
     assert found.state is not None
     right, n = float(found.state.correct.sum()), float(found.state.n.sum())
-    if not bootstrap or n < 2 or right not in (0.0, n):
+    if not bootstrap or n < 2:
+        return ()
+    if not found.weighted and 1 in (right, n - right) and n > 2:
+        what = "right" if right == 1 else "wrong"
+        return (
+            f"Only one prediction is {what}, so resampling cannot show where others would rank: "
+            "AUROC and the areas under the risk–coverage curve have no interval.",
+        )
+    if right not in (0.0, n):
         return ()
     what = "right" if right else "wrong"
     return (
         f"Every prediction is {what}, so resampling cannot show how other samples differ: the "
-        "intervals of accuracy and calibration errors allow for it, and NLL, Brier score and the "
-        "metrics of ranks have none.",
+        "intervals of accuracy, the risk at a coverage and calibration errors allow for it, and "
+        "NLL, Brier score and the other metrics of ranks have none.",
     )
 
 
@@ -279,6 +289,18 @@ def _other_spelling(found: Collector) -> tuple[str, ...]:
     return (
         f"No prediction is right: are predicted and true labels spelled alike ({names})? If not, "
         "rename one of them.",
+    )
+
+
+def _never_positive(found: Collector) -> tuple[str, ...]:
+    """Warn if no label is the positive one that was named: it may be spelled otherwise."""
+    assert found.state is not None
+    positive = lone_positive(found.label_names)
+    if positive is None or found.rows < 2 or found.state.total().label_count[1] > 0:
+        return ()
+    return (
+        f"No example is labelled '{shortened(positive)}', so all are negative: is the positive "
+        "label spelled as in the data?",
     )
 
 

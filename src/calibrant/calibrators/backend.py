@@ -135,9 +135,7 @@ def masked_again(out: Array, logits: Array, kind: str) -> Array:
     xp, masked = namespace(logits), logits == -np.inf
     if kind == "logits":
         return xp.where(masked, -np.inf, out)
-    return xp.where(
-        masked.any(axis=-1, keepdims=True), normalized(xp.where(masked, 0.0, out)), out
-    )
+    return xp.where(masked.any(axis=-1, keepdims=True), normalized(xp.where(masked, 0.0, out)), out)
 
 
 def leading(out: Array, scores: Array, kind: str, precision: float) -> Array:

@@ -138,7 +138,7 @@ def find_layout(
     if columns.label_names is not None:
         names, named = tuple(str(name) for name in columns.label_names), False
     if columns.positive is not None:
-        names, named = positive_names(columns.positive), False
+        names, named = positive_names(columns.positive), True
     layout = Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
     return replace(layout, weights=weights, named=named)
 

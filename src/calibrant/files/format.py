@@ -17,7 +17,7 @@ import numpy as np
 from calibrant.claims import Claims
 from calibrant.encoding import Dictionary, encode
 from calibrant.errors import InputError
-from calibrant.labels import is_whole_number
+from calibrant.labels import is_number, is_whole_number, lone_positive
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [
@@ -136,14 +136,17 @@ class Block:
         """Return the labels, as text if columns name the classes and some name is a number.
 
         With columns ``probabilities:1`` to ``probabilities:5``, a label of 1 is the first class in
-        every format, as it is in csv, where all is text.
+        every format, as it is in csv, where all is text. So is 2 if the positive class is called 2.
         """
         column, names = self.columns[layout.label], layout.label_names or ()
         numeric = column.dtype.kind in "iuf" and any(map(is_whole_number, names))
+        if (positive := lone_positive(names)) is not None:
+            numeric = column.dtype.kind in "biuf" and is_number(positive)
         if not (layout.named and numeric):
             return column
         found = encode(column)
-        return np.asarray(np.array([*found.names, ""], object)[found.codes])
+        texts = np.array([*found.names, ""], object)[found.codes]
+        return np.asarray(texts.reshape(column.shape))
 
 
 @dataclass(frozen=True, eq=False)

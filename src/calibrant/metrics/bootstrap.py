@@ -36,6 +36,8 @@ __all__ = [
     "bootstrap_interval",
     "check_bootstrap",
     "effective_groups",
+    "independent_units",
+    "rarer_kind",
     "replicate",
     "tells_of_mistakes",
 ]
@@ -44,6 +46,7 @@ Additive: TypeAlias = CalibrationState | MatchCounts
 Blocked: TypeAlias = Additive | tuple[Additive, ...] | ClassSums | Confidences
 
 _EXAMPLES = 10**8  # Limit on examples times replicates for sorted metrics: a few seconds.
+_ROUNDING = 1e-12  # A perfect order has an excess AURC of 0, but for this.
 _FEWEST = 100  # With fewer replicates the ends of a 95 % interval mean nothing.
 _NUMBERS = 1 << 22  # Resampled sums held at once.
 # What metrics of entities are computed from (metric.py).
@@ -74,10 +77,10 @@ def bootstrap_interval(
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:
     n · replicates is bounded, so beyond a million examples the result is None. It is also None
     for fewer than two non-empty blocks, and (``"auto"``) for NLL, Brier score and ranks where every
-    prediction is right, or every one wrong: replicates say nothing of the mistakes that other
-    samples would have. ``independent`` means that the examples of a block do not depend on each
-    other, as in predictions without such groups; the ECE of independent examples has a higher lower
-    end.
+    prediction is right, or every one wrong, and for AUROC and excess AURC where only one is:
+    replicates say nothing of the mistakes that other samples would have. ``independent`` means that
+    the examples of a block do not depend on each other, as in predictions without such groups; the
+    ECE of independent examples has a higher lower end.
 
     ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
@@ -90,7 +93,9 @@ def bootstrap_interval(
       those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier)
       where that is wider. Where every group is all right, the lower end of accuracy and F1
       is 0.025^(1/G); of independent examples, G is their number. Calibration errors then reach
-      1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The lower end of a
+      1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The AUROC is a mean over
+      as many as there are of the rarer kind (mistakes, or positives), so G is their number: with
+      five mistakes that all rank last, the lower end is 0.025^(1/5). The lower end of a
       coverage at a risk r is 0 if fewer than log 0.025 / log(1 − r) examples are kept: so few can
       all be right by luck.
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
@@ -114,17 +119,18 @@ def bootstrap_interval(
     if method not in ("auto", "percentile", "basic"):
         raise InputError(f"method must be 'auto', 'percentile' or 'basic', got {method!r}.")
     values = replicate(metric, source, replicates=replicates, seed=seed)
-    if values is None or (method == "auto" and not tells_of_mistakes(metric, source)):
+    if values is None:
         return None
-    estimate = None if method == "percentile" else _estimate(metric, source)
+    estimate, units = _estimate(metric, source), independent_units(source, independent)
+    if method == "auto" and not tells_of_mistakes(metric, source, estimate, units):
+        return None
     least = None
     if method == "auto" and plain_function(metric) in (ece, entity_ece) and _in_blocks(source):
         state = source.total() if independent and not source.weighted else source
         least = least_ece(state, level=level, replicates=replicates, seed=seed)
     groups = effective_groups(source)
-    units = independent_units(source, independent)
     options: dict[str, Any] = {"groups": groups, "units": units, "least": least}
-    options["alike"] = all_alike(source)
+    options |= {"alike": all_alike(source), "rarer": rarer_kind(source, units)}
     return interval_of(metric, values, estimate, level=level, method=method, **options)
 
 
@@ -150,15 +156,49 @@ def effective_groups(source: Blocked) -> float:
     else:
         states = source if isinstance(source, tuple) else (source,)
         sizes = states[0].n.reshape(len(states[0].n), -1).sum(axis=1)
+    return _of_one_size(sizes)
+
+
+def _of_one_size(sizes: np.ndarray) -> float:
     variances = sizes.astype(np.float64) ** 1.5
     return float(variances.sum() ** 2 / (np.square(variances).sum() or 1.0))
 
 
-def tells_of_mistakes(metric: Callable[..., Any], source: Blocked) -> bool:
-    """Whether an interval of the metric can allow for the mistakes of other samples."""
+def rarer_kind(source: Blocked, units: float | None) -> float:
+    """Return the number of right or of wrong examples of confidences, whichever are fewer.
+
+    It is that of examples if they are independent ``units``, else the effective number of groups
+    that have one.
+
+    >>> c = Confidences(np.full(6, 0.9), np.arange(6) < 4, block=np.arange(6) // 3)
+    >>> rarer_kind(c, units=6), rarer_kind(c, units=None)
+    (2.0, 1.0)
+    """
+    if not isinstance(source, Confidences):
+        return math.inf
+    if units is not None:
+        right = float(source.correct.sum())
+        return min(right, units - right)
+    block = np.zeros(len(source), np.int64) if source.block is None else source.block
+    each = np.ones(len(source)) if source.weights is None else source.weights
+    kinds = (source.correct, ~source.correct)
+    return min(_of_one_size(np.bincount(block, each * kind)) for kind in kinds)
+
+
+def tells_of_mistakes(
+    metric: Callable[..., Any], source: Blocked, estimate: Any, units: float | None
+) -> bool:
+    """Whether an interval of the metric can allow for the mistakes of other samples.
+
+    One mistake says nothing of where others would rank, nor do mistakes that are all ranked last.
+    """
     row = metric_of(metric)
     if row is None or row.spread in ("counted", "biased upwards") or row.better == 0:
         return True
+    if row.spread == "ranked":
+        perfect = row.better < 0 and estimate < _ROUNDING
+        if perfect or rarer_kind(source, units) <= 1:
+            return False
     return not all_alike(source)
 
 

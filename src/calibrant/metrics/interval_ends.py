@@ -29,6 +29,7 @@ def interval_of(
     groups: float = math.inf,
     units: float | None = None,
     alike: bool = False,
+    rarer: float = math.inf,
     least: float | None = None,
 ) -> tuple[Any, Any]:
     """Return the interval of a metric from its estimate and replicates, if these are known.
@@ -37,10 +38,13 @@ def interval_of(
     ``units`` the number of independent examples, if it is known; otherwise that of groups.
     ``alike``: every prediction is right, or every one wrong, so replicates do not show how often
     it is otherwise.
+    ``rarer`` is the number of right or of wrong ones, whichever are fewer (:func:`rarer_kind`).
     ``least`` is the lower end of a calibration error where it is known by other means.
     """
     tail, row = (1 - level) / 2, metric_of(metric)
     spread = "plain" if row is None else row.spread
+    if spread == "ranked":  # The AUROC is a mean over the rarer kind, a risk a sum over mistakes.
+        groups = min(groups, rarer if row is not None and row.better > 0 else rarer + 1)
     low, high = _quantiles(values, tail, 1 - tail)
     if method == "basic":
         low, high = np.maximum(2 * estimate - high, 0), 2 * estimate - low
@@ -55,7 +59,10 @@ def interval_of(
             low, high = _widened(values, low, high, _wider(groups, level))
             low, high = _skewed(spread, values, estimate, low, high, _reach(groups, level))
         if spread == "counted":
-            low, high = _of_certainty(estimate, low, high, tail ** (1 / (units or groups)))
+            drawn = (units or groups) * _keywords(metric).get("coverage", 1.0)
+            low, high = _of_certainty(estimate, low, high, tail ** (1 / drawn))
+        if spread == "ranked":
+            low, high = _of_certainty(estimate, low, high, tail ** (1 / groups))
         if spread == "kept":
             low = np.where(_by_luck(metric, estimate * (units or groups), tail), 0.0, low)
         low, high = _in_range(row, low, high)
@@ -106,7 +113,7 @@ def _skewed(
         if spread == "positive":
             # The first terms of θ exp(s / mean), which with two groups would be millions.
             high = np.fmax(high, estimate + step * (1 + step / (2 * mean)) * estimate / mean)
-        elif spread in ("proportion", "counted", "kept"):
+        elif spread in ("proportion", "counted", "ranked", "kept"):
             against = np.divide(1 - estimate, estimate)
             factor = np.exp(step / (mean * (1 - mean)))
             low = np.fmin(low, 1 / (1 + against * factor))
@@ -122,9 +129,14 @@ def _of_certainty(estimate: Any, low: Any, high: Any, share: float) -> tuple[Any
     return np.where(estimate == 1, share, low), np.where(estimate == 0, 1 - share, high)
 
 
+def _keywords(metric: Callable[..., Any]) -> dict[str, Any]:
+    """Return what a partial function has set already."""
+    return getattr(metric, "keywords", {})
+
+
 def _by_luck(metric: Callable[..., Any], kept: Any, tail: float) -> Any:
     """Whether so few examples are kept that all could be right although the risk is higher."""
-    risk = float(getattr(metric, "keywords", {}).get("risk", 0.0))
+    risk = float(_keywords(metric).get("risk", 0.0))
     return kept < math.log(tail) / math.log1p(-min(max(risk, 1e-12), 1 - 1e-12))
 
 

@@ -59,7 +59,7 @@ def metric_function(
 
 Kind: TypeAlias = Literal["classes", "tags", "pixels", "binary", "labels"]
 Spread: TypeAlias = Literal[
-    "biased upwards", "proportion", "counted", "kept", "positive", "maximum", "plain"
+    "biased upwards", "proportion", "counted", "ranked", "kept", "positive", "maximum", "plain"
 ]
 
 
@@ -91,7 +91,9 @@ class Metric:
 
     - ``"biased upwards"``: a sum of absolute values, to which noise only adds.
     - ``"proportion"``: the spread shrinks towards 0 and 1. ``"counted"``: besides, the metric is 0
-      or 1 if every group is all wrong or all right.
+      or 1 if every group (of the share that ``coverage`` says) is all wrong or all right.
+    - ``"ranked"``: a proportion that compares right examples with wrong ones, so it varies like a
+      mean (or a sum) over as many as there are of the rarer kind.
     - ``"kept"``: the share of examples within a risk: of few kept ones, all can be right by luck.
     - ``"positive"``: skewed, like a logarithm. ``"plain"``: none of these.
     - ``"maximum"``: of small parts, of which no interval is good: an audit shows none.

@@ -176,28 +176,28 @@ _ROWS = (
         lambda v: (
             f"A right prediction is more confident than a wrong one {percent(v)} of the time."
         ),
-        better=1, digits=3, spread="proportion",
+        better=1, digits=3, spread="ranked",
     ),
     Metric(
         "aurc", "AURC", "AURC", aurc, _CONFIDENCES,
         lambda v: f"Error rate of {percent(v, 2)}, averaged over all shares of examples to keep.",
-        spread="proportion", paper="Geifman, Uziel & El-Yaniv 2019",
+        spread="ranked", paper="Geifman, Uziel & El-Yaniv 2019",
     ),
     Metric(
         "e_aurc", "Excess AURC", "excess AURC", e_aurc, _CONFIDENCES,
         lambda v: f"Ranking the same errors last would lower the AURC by {points(v)}.",
-        spread="proportion", weighted=False, paper="Geifman, Uziel & El-Yaniv 2019",
+        spread="ranked", weighted=False, paper="Geifman, Uziel & El-Yaniv 2019",
     ),
     Metric(
         "augrc", "AUGRC", "AUGRC", augrc, _CONFIDENCES,
         lambda v: f"Undetected errors, averaged over all thresholds: {percent(v, 2)}.",
-        spread="proportion", paper="Traub et al. 2024",
+        spread="ranked", paper="Traub et al. 2024",
     ),
     Metric(
         "risk_at_coverage", "Risk at 80 % coverage", "risk at 80 %",
         partial(risk_at_coverage, coverage=_COVERAGE), _CONFIDENCES,
         lambda v: f"Keeping at least the most confident 80 %, {percent(v)} are wrong.",
-        spread="proportion", paper="El-Yaniv & Wiener 2010",
+        spread="counted", paper="El-Yaniv & Wiener 2010",
     ),
     Metric(
         "coverage_at_risk", "Coverage at 5 % risk", "coverage at 5 %",
@@ -243,7 +243,7 @@ _ROWS = (
     Metric(
         "entity_auroc", "Entity AUROC", "entity AUROC", auroc, ("entity_confidences",),
         lambda v: f"A right entity is more confident than a wrong one {percent(v)} of the time.",
-        "tags", 1, 3, "proportion", weighted=False,
+        "tags", 1, 3, "ranked", weighted=False,
     ),
     Metric(
         "ece_without_o", "ECE without O", "ECE without O", ece, ("without_o",),
@@ -280,7 +280,7 @@ _ROWS = (
         "positive_auroc", "AUROC, positive against negative", "AUROC of positives", auroc,
         ("positive_confidences",),
         lambda v: f"A positive example scores higher than a negative one {percent(v)} of the time.",
-        "binary", 1, 3, "proportion",
+        "binary", 1, 3, "ranked",
     ),
     # Multi-label predictions
     Metric(
