@@ -14,7 +14,7 @@ import pytest
 
 from calibrant import InputError, Predictions, audit
 from calibrant.cli.options import add_file_options, columns_from
-from calibrant.files import Columns, count_rows, read, read_label_names, stream
+from calibrant.files import Columns, count_rows, read, read_label_names, rewrite, stream
 
 P = [[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
 P0, P1 = zip(*P, strict=True)
@@ -80,6 +80,15 @@ def test_the_positive_label_is_found_however_a_format_writes_it(
         found = Predictions.from_probabilities([*P1, *more], array, positive=positive)
         assert found.labels.tolist() == [1, 0, 1]
         assert found.ignored == len(more)
+
+
+def test_a_calibrated_copy_keeps_labels_that_are_numbers(tmp_path: Path) -> None:
+    given = parquet(tmp_path / "p.parquet", y_prob=P1, label=[0, 1, 0])
+    columns, copy = Columns(positive="0"), tmp_path / "copy.parquet"
+    rewrite(given, copy, lambda part: part, columns)
+    assert read(copy, columns).labels.tolist() == [1, 0, 1]
+    assert read(copy).labels.tolist() == read(given).labels.tolist() == [0, 1, 0]
+    assert read(copy).label_names is None  # Not "0" for class 1.
 
 
 def test_a_positive_label_that_never_occurs(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
+from calibrant.labels import is_number, lone_positive
 from calibrant.predictions import Predictions
 
 __all__ = ["PARQUET", "ParquetSource", "dictionary_of", "table_of"]
@@ -316,7 +317,9 @@ def _rewritten_metadata(metadata: Mapping[bytes, bytes], new: NewScores) -> dict
     changed = set(new.names) - set(new.layout.scores)
     outdated = (b"huggingface", b"pandas") if changed else ()
     kept = {key: value for key, value in metadata.items() if key not in outdated}
-    if new.layout.label_names is not None:
+    positive = lone_positive(new.layout.label_names)
+    # Labels that are numbers stay as they are: with the names they would be read as class numbers.
+    if new.layout.label_names is not None and not (positive is not None and is_number(positive)):
         kept.setdefault(_NAMES, json.dumps(new.layout.label_names).encode())
     return kept
 
