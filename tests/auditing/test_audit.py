@@ -334,7 +334,9 @@ def test_without_a_mistake_intervals_allow_for_those_of_other_samples() -> None:
         assert measures[name].low == 0
         assert measures[name].high == pytest.approx(measures[name].value + share, abs=1e-3)
     assert measures["accuracy"].low == pytest.approx(1 - share)
-    for name in ("nll", "brier", "aurc", "risk_at_coverage", "coverage_at_risk"):
+    kept = measures["risk_at_coverage"]  # Of the most confident 80.
+    assert (kept.low, kept.high) == (0, pytest.approx(1 - 0.025 ** (1 / 80)))
+    for name in ("nll", "brier", "aurc", "coverage_at_risk"):
         assert measures[name].low is None
     assert any("Every prediction is right" in text for text in found.warnings)
     assert bootstrap_interval(nll, p, replicates=100) is None
