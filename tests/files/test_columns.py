@@ -91,21 +91,17 @@ def test_a_calibrated_copy_keeps_labels_that_are_numbers(tmp_path: Path) -> None
     assert read(copy).label_names is None  # Not "0" for class 1.
 
 
-def test_a_positive_label_that_never_occurs(tmp_path: Path) -> None:
-    wrong = csv(tmp_path / "p.csv", "y_prob,label\n.9,yes\n.2,no\n")
-    for size in (None, 1):
-        with pytest.raises(
-            InputError, match="no label in column 'label' is 'Yes'; it has 'no', 'y"
-        ):
-            list(stream(wrong, Columns(positive="Yes"), rows=size))
-    negative = csv(tmp_path / "n.csv", "y_prob,label\n.9,no\n.2,no\n")
-    found = read(negative, Columns(positive="yes"))
+def test_numbers_are_classes_where_the_positive_label_is_a_text(tmp_path: Path) -> None:
+    named = parquet(tmp_path / "n.parquet", y_prob=[0.9, 0.2], label=[1, 0])
+    assert read(named, Columns(positive="spam")).labels.tolist() == [1, 0]
+
+
+def test_the_audit_warns_of_a_positive_label_that_never_occurs() -> None:
+    found = Predictions.from_probabilities([0.9, 0.2], ["yes", "no"], positive="Yes")
     assert found.labels.tolist() == [0, 0]
     assert any(
-        "No example is labelled 'yes'" in line for line in audit(found, bootstrap=0).warnings
+        "No example is labelled 'Yes'" in line for line in audit(found, bootstrap=0).warnings
     )
-    named = parquet(tmp_path / "n.parquet", y_prob=[0.9, 0.2], label=[1, 0])
-    assert read(named, Columns(positive="spam")).labels.tolist() == [1, 0]  # Class numbers.
 
 
 @pytest.mark.parametrize("name", ["logits", "logit"])

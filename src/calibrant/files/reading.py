@@ -13,7 +13,7 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.claims import Claims
 from calibrant.conversion import NoWeightError, leading_group
-from calibrant.encoding import check_one_reading, doubtful_names, encode
+from calibrant.encoding import check_one_reading, doubtful_names
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
@@ -187,10 +187,7 @@ def _chunks(
                 awaited = None
             if isinstance(chunk, Claims) and chunk.kind == "top-label":
                 names = with_predicted(chunk, names, doubtful, source.path)
-            if isinstance(chunk, Predictions) and negatives is not None:
-                negatives = _without_positive(chunk, block, layout, negatives)
             yield chunk
-    _check_positive(sources, layouts[0], negatives or set())
     if not kept:
         where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
         why = describe_ignored(ignored, unlabelled) if ignored else "no rows"
@@ -202,27 +199,6 @@ def _chunks(
             f"{sources[-1].path}: no row has the label '{awaited}', the positive one "
             "(--positive); if this is so, name both labels (--labels FILE)."
         )
-
-
-def _without_positive(
-    chunk: Predictions, block: Block, layout: Layout, others: set[str]
-) -> set[str] | None:
-    """Return the labels so far if none is the one positive class that has a name, else None."""
-    if lone_positive(layout.label_names) is None or (chunk.labels == 1).any():
-        return None
-    return others | {*encode(block.labels(layout)).names} - {IGNORED_LABEL}
-
-
-def _check_positive(sources: list[Source], layout: Layout, others: set[str]) -> None:
-    """Refuse several labels of which none is the positive one: all would be negative."""
-    if len(others) < 2:
-        return
-    where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
-    found = ", ".join(f"'{shortened(name)}'" for name in sorted(others)[:6])
-    raise InputError(
-        f"{where}: no label in column '{layout.label}' is '{lone_positive(layout.label_names)}'; "
-        f"it has {found}. Spell the positive label as in the file (--positive LABEL)."
-    )
 
 
 def with_predicted(
