@@ -46,7 +46,7 @@ Additive: TypeAlias = CalibrationState | MatchCounts
 Blocked: TypeAlias = Additive | tuple[Additive, ...] | ClassSums | Confidences
 
 _EXAMPLES = 10**8  # Limit on examples times replicates for sorted metrics: a few seconds.
-_ROUNDING = 1e-12  # A perfect order has an excess AURC of 0, but for this.
+_ROUNDING = 1e-12  # An excess AURC below it is that of a perfect order.
 _FEWEST = 100  # With fewer replicates the ends of a 95 % interval mean nothing.
 _NUMBERS = 1 << 22  # Resampled sums held at once.
 # What metrics of entities are computed from (metric.py).
