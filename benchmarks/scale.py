@@ -11,7 +11,6 @@ own, which adds its numbers to those that OUTPUT has.
 """
 
 import argparse
-import math
 import os
 import resource
 import subprocess
@@ -33,6 +32,7 @@ PLANNED = 10**10
 STAGES = ("audit", "fits", "growth")
 MARKS = ("<!-- scale: begin -->", "<!-- scale: end -->")
 CORES_PLANNED = (8, 64, 512)
+_QUIET = 0.05  # Of the processors: what a machine uses that does nothing else.
 
 
 def write_shards(folder, rows, classes, shard=SHARD):
@@ -64,14 +64,37 @@ def alone(folder, repeats):
 
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     audit(stream(min(folder.iterdir())), bootstrap=0)  # Loads the compiled code.
-    seconds = busy = math.inf
+    runs = []
     for _ in range(repeats):
-        start, before = time.perf_counter(), time.process_time()
+        machine, start, before = busy_seconds(), time.perf_counter(), time.process_time()
         found = audit(stream(folder), bootstrap=0)
-        seconds = min(seconds, time.perf_counter() - start)
-        busy = min(busy, time.process_time() - before)
+        seconds, own = time.perf_counter() - start, time.process_time() - before
+        runs.append((seconds, own, busy_seconds() - machine))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "cpu_seconds": busy, "megabytes": peak}, found.state.to_json()
+    return {**best_of(runs), "megabytes": peak}, found.state.to_json()
+
+
+def busy_seconds():
+    """Return how long all processors of the machine worked, for whom ever (0: not known)."""
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    user, nice, system, _, _, irq, softirq, stolen = map(int, stat.read_text().split()[1:9])
+    return (user + nice + system + irq + softirq + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def best_of(runs):
+    """Return the least seconds and processor seconds, and what others took of the processors.
+
+    Each run is its seconds, its own processor seconds, and those of the machine meanwhile.
+    """
+    seconds, own, machine = min(runs)
+    others = max(0.0, machine - own) / (seconds * os.cpu_count())
+    return {
+        "seconds": seconds,
+        "cpu_seconds": min(own for _, own, _ in runs),
+        "share_of_others": others,
+    }
 
 
 class Watched:
@@ -136,22 +159,22 @@ def audited_on_ray(folder, rows, cores, repeats):
         started = time.perf_counter() - start
         with Watched() as of_tenth:
             audit(files[: -(-len(files) // 10)], engine=engine, bootstrap=0)
-        seconds = busy = math.inf
+        runs = []
         for _ in range(repeats):
-            start = time.perf_counter()
             with Watched() as of_all:
+                machine, start = busy_seconds(), time.perf_counter()
                 found = audit(str(folder), engine=engine, bootstrap=0)
-                seconds = min(seconds, time.perf_counter() - start)
-            busy = min(busy, of_all.cpu_seconds)
+                seconds, machine = time.perf_counter() - start, busy_seconds() - machine
+            runs.append((seconds, of_all.cpu_seconds, machine))
+    best = best_of(runs)
     return {
-        "seconds": seconds,
+        **best,
         "start_up_seconds": started,
-        "cpu_seconds": busy,
         "cores": cores,
         "worker_megabytes": of_all.peak,
         "worker_megabytes_of_a_tenth": of_tenth.peak,
-        "rows_per_core_second": rows / seconds / cores,
-        "rows_per_cpu_second": rows / busy,
+        "rows_per_core_second": rows / best["seconds"] / cores,
+        "rows_per_cpu_second": rows / best["cpu_seconds"],
     }, found.state
 
 
@@ -279,13 +302,13 @@ def tables(results):
         f"of {results['repeats']} runs. The first "
         f"audit of a new cluster takes {ray['start_up_seconds']:.0f} seconds more: Ray starts its "
         "processes, which load their code.",
-        *_shared(about),
+        *_shared(one, ray),
         "",
         "| | one process, one core | Ray |",
         "|---|---|---|",
         f"| audit, seconds | {one['seconds']:.1f} | {ray['seconds']:.1f} |",
         f"| rows per second and core | {one['rows_per_core_second']:,.0f} | "
-        f"{ray['rows_per_core_second']:,.0f} |",
+        f"{ray['rows_per_core_second']:,.0f} ({100 * results['share_of_one_process']:.0f} %) |",
         "| rows per second of processor time, of all processes | "
         f"{one['rows_per_cpu_second']:,.0f} | {ray['rows_per_cpu_second']:,.0f} "
         f"({100 * results['share_of_one_process_in_cpu_time']:.0f} %) |",
@@ -314,13 +337,16 @@ def tables(results):
     return "\n".join(lines)
 
 
-def _shared(about):
+def _shared(one, ray):
     """Say so if other programs had a part of the processors: then seconds mean little."""
-    if about["load"] and about["load"][0] > about["cores"] + 1:
+    share = max(one["share_of_others"], ray["share_of_others"])
+    if share > _QUIET:
         yield (
-            f"Other programs ran at the same time (load {about['load'][0]:.1f}), so that seconds "
+            f"Other programs used {100 * share:.0f} % of the processors meanwhile, so that seconds "
             "and rows per second and core tell little; processor time does not depend on them."
         )
+    else:
+        yield f"Nothing else ran: other programs used {100 * share:.0f} % of the processors."
 
 
 def planned(results):
