@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -95,17 +95,24 @@ def test_one_process_alone_has_the_sum():
     assert state.all_reduce().to_bytes() == state.to_bytes()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs gloo and torchrun")
-def test_two_processes_have_the_state_of_the_whole(tmp_path):
-    worker = Path(torchmetrics_worker.__file__)
+@pytest.fixture(scope="module")
+def of_two_processes(tmp_path_factory):
+    """What two processes of torchrun found."""
+    if sys.platform == "win32":
+        pytest.skip("needs gloo and torchrun")
+    folder = tmp_path_factory.mktemp("ranks")
+    more = ["lightning"] if find_spec("lightning") else []
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", "2", str(worker), str(tmp_path)]
+    command += ["--nproc-per-node", "2", torchmetrics_worker.__file__, str(folder), *more]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr[-3000:]
+    return [torch.load(folder / f"rank-{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+def test_two_processes_have_the_state_of_the_whole(of_two_processes):
     whole, sketch = accumulate(WHOLE), ConfidenceSketch.of(WHOLE)
-    for rank in range(2):
-        found = torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True)
+    for found in of_two_processes:
         check(found["metrics"])
         state = CalibrationState.from_bytes(found["state"])
         assert state.ignored == whole.ignored
@@ -117,6 +124,27 @@ def test_two_processes_have_the_state_of_the_whole(tmp_path):
         again = ConfidenceSketch.from_bytes(found["sketch"])
         np.testing.assert_array_equal(again.count, sketch.count)
         np.testing.assert_array_equal(again.correct, sketch.correct)
+
+
+def test_a_process_without_rows_adds_an_empty_state(of_two_processes):
+    first = accumulate(Predictions.from_logits(LOGITS[:300], LABELS[:300]))
+    for found in of_two_processes:
+        assert found["only rank 0 has rows"] == first.to_bytes()
+
+
+def test_states_that_mean_different_things_are_refused_in_every_process(of_two_processes):
+    for found in of_two_processes:
+        assert len(found["refused"]) == 4
+        for said in found["refused"]:
+            assert "the same bins, classes, blocks and kind of weights in every process" in said
+
+
+def test_lightning_logs_the_metrics_of_the_whole(of_two_processes):
+    """Validated twice: the second time nothing of the first is left."""
+    pytest.importorskip("lightning")
+    for found in of_two_processes:
+        for logged in found["lightning"]:
+            check(logged)
 
 
 @pytest.mark.parametrize("batch", [1, 100, 1000, 1001])

@@ -223,12 +223,13 @@ class CalibrationState:
     def all_reduce(self, group: Any = None) -> CalibrationState:
         """Return the sum of the states of all processes of ``torch.distributed``, in each of them.
 
-        Call it once at the end of an evaluation, in every process.
+        Call it once at the end of an evaluation, in every process. One that had no rows adds
+        :meth:`empty`; states of other bins or classes are refused.
         """
         sums = {name: getattr(self, name) for name in self.SUMS}
-        added: dict[str, Any] = dict(
-            sum_over_processes({**sums, "ignored": np.array([self.ignored])}, group)
-        )
+        sums["ignored"] = np.array([self.ignored])
+        about = (self.bins.count, self.bins.closed, self.classes, self.weighted)
+        added: dict[str, Any] = dict(sum_over_processes(sums, group, about))
         return replace(self, **{**added, "ignored": int(added["ignored"][0])})
 
     def to_bytes(self) -> bytes:
