@@ -59,8 +59,11 @@ def door(path: str | PathLike[str], damage: str) -> Iterator[None]:
     except MemoryError as error:
         reason = _first_line(error) or "there is not enough"
         raise InputError(f"{path}: it does not fit into memory ({reason}).") from error
-    except PermissionError as error:
-        raise InputError(f"{path}: no permission to read it.") from error
+    except PermissionError as error:  # Without a number it says what a remote storage refuses.
+        why = "" if error.errno or not str(error) else f" ({_first_line(error)})"
+        raise InputError(f"{path}: no permission to read it{why}.") from error
+    except FileNotFoundError as error:  # Of a remote storage, often without a number.
+        raise InputError(f"{path}: there is no such file or folder.") from error
     except OSError as error:
         if error.errno is None:  # A library's own word for damage, such as BadGzipFile.
             raise _damaged(path, damage, error) from error

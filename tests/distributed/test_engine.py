@@ -8,7 +8,7 @@ from calibrant.distributed import LocalEngine
 from calibrant.distributed.engine import FAN_IN, Caught, CaughtJoin, raised
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.distributed.reading import reader_of
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
 
 
 def square(part):
@@ -58,6 +58,17 @@ def test_errors_can_travel_as_bytes():
     with pytest.raises(InputError, match="row 3 is bad"):
         raised(CaughtJoin(add)(results))
     assert raised(CaughtJoin(add)([b"1", b"2"])) == b"3"
+
+
+def test_errors_that_are_no_bad_input_stay_so():
+    """After bad input an unfinished output is removed; after a lost network it is kept."""
+
+    def task(part):
+        raise CalibrantError("the network failed.")
+
+    with pytest.raises(CalibrantError, match=r"^the network failed\.$") as found:
+        raised(Caught(task)(None))
+    assert not isinstance(found.value, InputError)
 
 
 def test_files_become_parts_of_whole_row_groups(tmp_path):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from calibrant.calibrators import Calibrator
 from calibrant.distributed.engine import Engine, LocalEngine
-from calibrant.distributed.listing import filesystem
+from calibrant.distributed.listing import filesystem, writing
 from calibrant.distributed.output_folders import opened_folder
 from calibrant.distributed.parquet_parts import FilePart, Plan, Segment, plan_parts
 from calibrant.errors import InputError
@@ -229,7 +229,8 @@ def _fetch(source: str, target: Path) -> None:
         shutil.copyfile(source, target)
         return
     system, name = filesystem(source)
-    system.get_file(name, str(target))
+    with door(source, "it cannot be read"):
+        system.get_file(name, str(target))
 
 
 def _send(source: Path, target: str) -> None:
@@ -240,7 +241,7 @@ def _send(source: Path, target: str) -> None:
         shutil.copyfile(source, hidden)
         hidden.replace(target)
         return
-    system: Any
     system, name = filesystem(target)
-    system.makedirs(name.rpartition("/")[0], exist_ok=True)
-    system.put_file(str(source), name)
+    with writing(target):
+        system.makedirs(name.rpartition("/")[0], exist_ok=True)
+        system.put_file(str(source), name)

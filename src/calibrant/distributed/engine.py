@@ -227,7 +227,7 @@ class Caught:
             return self.task(part)
         except CalibrantError as error:
             start = getattr(part, "start", 0)
-            return _FAILED + json.dumps([start, str(error)]).encode()
+            return _failed(start, error)
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ class CaughtJoin:
         try:
             return self.join(results)
         except CalibrantError as error:
-            return _FAILED + json.dumps([0, str(error)]).encode()
+            return _failed(0, error)
 
 
 def raised(result: bytes) -> bytes:
@@ -254,10 +254,16 @@ def raised(result: bytes) -> bytes:
     b'ab'
     """
     if result.startswith(_FAILED):
-        raise InputError(_failure(result)[1])
+        _, is_input, message = _failure(result)
+        raise InputError(message) if is_input else CalibrantError(message)
     return result
 
 
-def _failure(result: bytes) -> tuple[int, str]:
-    start, message = json.loads(result[len(_FAILED) :])
-    return int(start), str(message)
+def _failed(start: int, error: CalibrantError) -> bytes:
+    # Whether the input is bad decides what becomes of an unfinished output.
+    return _FAILED + json.dumps([start, isinstance(error, InputError), str(error)]).encode()
+
+
+def _failure(result: bytes) -> tuple[int, bool, str]:
+    start, is_input, message = json.loads(result[len(_FAILED) :])
+    return int(start), bool(is_input), str(message)

@@ -5,6 +5,7 @@ A table is read as it was when its files were listed, in every pass of a fit.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -57,7 +58,13 @@ def iceberg_files(metadata: str) -> list[DataFile]:
     """Return the files of the table that a file of metadata, ``….metadata.json``, describes."""
     tables = require("pyiceberg.table", "iceberg", f"Reading {metadata}, an Iceberg table,")
     with door(metadata, _NO_LOG):
-        return _planned(metadata, tables.StaticTable.from_metadata(metadata))
+        return _planned(metadata, tables.StaticTable.from_metadata(metadata, _endpoint()))
+
+
+def _endpoint() -> dict[str, str]:
+    """Return where S3 is, if the variable says so that fsspec and Delta's library read, too."""
+    found = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return {"s3.endpoint": found} if found else {}
 
 
 def iceberg_of_catalog(name: str) -> list[DataFile]:

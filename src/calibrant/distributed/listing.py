@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,13 +17,13 @@ from calibrant.distributed.lake_tables import (
     iceberg_of_catalog,
     newest_metadata,
 )
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
 from calibrant.extras import require
 from calibrant.files.formats import Paths, expand
 from calibrant.files.lake_tables import Listing, check_plain, log_of, names_in
 from calibrant.inputs import door
 
-__all__ = ["CATALOG", "filesystem", "list_files"]
+__all__ = ["CATALOG", "filesystem", "list_files", "writing"]
 
 CATALOG = "iceberg:"  # Before the name of a table in a catalog.
 
@@ -35,6 +36,21 @@ def filesystem(path: str) -> tuple[Any, str]:
     except (ValueError, ImportError) as error:
         raise InputError(f"{path}: {str(error).splitlines()[0].rstrip('.')}.") from None
     return found
+
+
+@contextmanager
+def writing(place: str) -> Iterator[None]:
+    """Turn an error while a remote place is written into one line; what is there stays."""
+    try:
+        yield
+    except CalibrantError:
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        refused = "no permission to write it" if isinstance(error, PermissionError) else ""
+        raise CalibrantError(
+            f"{place}: {refused or 'it cannot be written'} ({lines[0].rstrip('.')})."
+        ) from error
 
 
 def list_files(paths: Paths) -> list[DataFile]:
@@ -67,8 +83,10 @@ def _remote_files(path: str) -> list[DataFile]:
     system, place = filesystem(path)
 
     def names(folder: str) -> list[str]:
-        there = system.ls(folder, detail=False) if system.isdir(folder) else []
-        return [name.rstrip("/").rpartition("/")[2] for name in there]
+        with suppress(PermissionError):  # Of a folder above: keys are often for one prefix alone.
+            there = system.ls(folder, detail=False) if system.isdir(folder) else []
+            return [name.rstrip("/").rpartition("/")[2] for name in there]
+        return []
 
     with door(path, "it cannot be listed"):
         if (kind := log_of(place, names)) is not None:
@@ -84,7 +102,7 @@ def _named(system: Any, place: str) -> list[str]:
     """Return the files of a remote glob or folder, or the file itself."""
     if glob.has_magic(place):
         return sorted(system.glob(place))
-    if not system.isdir(place):
+    if system.info(place)["type"] != "directory":  # Raises an error if it is not there.
         return [place]
     inside = [name for name in sorted(system.find(place)) if name.lower().endswith(".parquet")]
     return [name for name in inside if not _hidden(name[len(place) :])]

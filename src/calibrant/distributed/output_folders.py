@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calibrant.distributed.listing import filesystem
+from calibrant.distributed.listing import filesystem, writing
 from calibrant.errors import InputError
-from calibrant.inputs import door
 from calibrant.outputs import check_folder, make_folder
 from calibrant.unfinished import sync_folder, sync_tree
 
@@ -90,7 +89,7 @@ def _remote(
 ) -> Iterator[tuple[str, frozenset[str]]]:
     system, folder = filesystem(output)
     mark = f"{folder}/{_ABOUT}"
-    with door(output, "it cannot be written"):
+    with writing(output):
         there = [name for name in system.find(folder) if name != folder]
         same = mark in there and _read(system.cat_file(mark).decode()) == about
         if there and not same:
@@ -104,7 +103,7 @@ def _remote(
     except InputError:
         _without_ours(system, system.find(folder))
         raise
-    with door(output, "it cannot be written"):
+    with writing(output):
         system.pipe_file(f"{folder}/{_DONE}", b"")
         system.rm_file(mark)
 

@@ -180,7 +180,7 @@ def _footer(data: DataFile, skip_damaged: bool) -> tuple[Any, list[int]] | Damag
 
 @contextmanager
 def opened(path: str, damage: str) -> Iterator[Any]:
-    """Open a local or remote parquet file; damage becomes one line."""
+    """Open a local or remote parquet file; an error becomes one line, that of damage its own."""
     parquet = require("pyarrow.parquet", "files", "Reading parquet")
     arrow = require("pyarrow", "files", "Reading parquet")
     try:
@@ -191,10 +191,11 @@ def opened(path: str, damage: str) -> Iterator[Any]:
         ):
             yield file
     except InputError as error:
-        # What only the content of the file can cause; a missing file is no damage.
+        # What only the content of the file can cause.
         if isinstance(error.__cause__, arrow.ArrowException | EOFError) or _no_number(error):
             raise DamagedError(str(error)) from error.__cause__
-        raise
+        # A missing file, a refused one, or a network that failed.
+        raise InputError(str(error).replace(damage, "it cannot be read")) from error.__cause__
 
 
 def _no_number(error: InputError) -> bool:

@@ -160,6 +160,11 @@ def _expand(name: str) -> Iterator[Path]:
     if name == STANDARD:
         yield standard_input()
         return
+    if "://" in name:
+        raise InputError(
+            f"{name}: an address needs an engine, which reads parquet files there: --engine ray or "
+            "--engine spark, in Python calibrant.distributed. Copy other files to this machine."
+        )
     path = Path(name)
     if path.is_dir():
         yield from _shards(path)

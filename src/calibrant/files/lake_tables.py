@@ -51,7 +51,8 @@ def check_plain(files: Iterable[PurePath], names: Listing = names_in) -> None:
             if folder in seen:
                 break
             seen.add(folder)
-            if "=" in folder.name:  # A partition, of which there may be thousands.
+            # A partition, of which there may be thousands, or what is above all names.
+            if "=" in folder.name or not folder.name:
                 continue
             if (kind := log_of(str(folder), names)) is not None:
                 raise _of_table(file, folder, kind)
