@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from json import dumps, loads
 from pathlib import Path
 
@@ -137,23 +137,14 @@ def _processor_time():
     return sum(sum(process.info["cpu_times"][:2]) for process in _of_ray())
 
 
-@contextmanager
-def cluster_of(cores):
-    """Start a cluster of this many processors."""
-    import ray
-
-    ray.init(num_cpus=cores, include_dashboard=False, log_to_driver=False)
-    yield
-    ray.shutdown()
-
-
 def audited_on_ray(folder, rows, cores, repeats):
     """Audit on a cluster: at first, when workers start, and then, without their start."""
     from calibrant.distributed import audit
+    from calibrant.distributed.ray_cluster import connected
     from calibrant.distributed.ray_engine import RayEngine
 
     files, start = sorted(map(str, folder.iterdir())), time.perf_counter()
-    with cluster_of(cores):
+    with connected("local", cores=cores):
         engine = RayEngine()
         audit(files[:cores], engine=engine, bootstrap=0)  # Each worker loads its code.
         started = time.perf_counter() - start
@@ -181,10 +172,11 @@ def audited_on_ray(folder, rows, cores, repeats):
 def fitted_on_ray(folder, rows, cores):
     """Return seconds and passes of fits, and processor time of an audit of the same rows."""
     from calibrant.distributed import audit, fit
+    from calibrant.distributed.ray_cluster import connected
     from calibrant.distributed.ray_engine import RayEngine
 
     files, found = sorted(map(str, folder.iterdir()))[: max(1, rows // SHARD)], {}
-    with cluster_of(cores):
+    with connected("local", cores=cores):
         engine = RayEngine()
         fit(files[:cores], "temperature", engine=engine)  # Each worker loads its code.
         for name in CALIBRATORS:

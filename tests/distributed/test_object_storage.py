@@ -140,8 +140,9 @@ def test_a_refused_output_is_named(storage):
     ("key", "secret"), [(None, "wrong"), ("wrong", None), ("", "")], ids=["secret", "key", "none"]
 )
 def test_wrong_keys_are_one_line(storage, key, secret, monkeypatch):
-    given = os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"]
-    set_keys(monkeypatch, *(g if k is None else k for g, k in zip(given, (key, secret), strict=True)))
+    own = os.environ
+    key = own["AWS_ACCESS_KEY_ID"] if key is None else key
+    set_keys(monkeypatch, key, own["AWS_SECRET_ACCESS_KEY"] if secret is None else secret)
     why = r"no permission to read it|it cannot be listed \(Unable to locate credentials"
     for path in ("in", "in/part-000.parquet", "in/*.parquet"):
         with pytest.raises(InputError, match=f"^s3://bucket/{path[:2]}[^\n]*: ({why})[^\n]*$"):
@@ -210,7 +211,9 @@ def test_an_iceberg_table_is_read_by_name_and_by_folder(storage, tmp_path, monke
 def test_the_commands_on_a_cluster(storage, tmp_path, capsys):
     ray = pytest.importorskip("ray", reason="Ray is not installed")
     saved, on_ray = str(tmp_path / "t.json"), ["--engine", "ray"]
-    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    config = {"_system_config": {"worker_niceness": 0}}
+    quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(num_cpus=1, **quiet, **config)
     try:
         source, target = f"{storage}/in", f"{storage}/commands"
         fitted = ["fit", source, "--calibrator", "temperature", "-o", saved]

@@ -40,6 +40,7 @@ def cluster():
     from ray.cluster_utils import Cluster
 
     quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    quick["worker_niceness"] = 0  # Else workers starve while other tests run.
     head = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={**head, "_system_config": quick})
     ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")

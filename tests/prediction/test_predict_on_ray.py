@@ -55,6 +55,7 @@ def cluster(given):
     from ray.cluster_utils import Cluster
 
     quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
+    quick["worker_niceness"] = 0  # Else workers starve while other tests run.
     head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
     found = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):

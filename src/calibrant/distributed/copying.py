@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from calibrant.calibrators import Calibrator
 from calibrant.distributed.engine import Engine, LocalEngine
