@@ -136,6 +136,11 @@ def test_a_damaged_file_is_named_or_left_out(folder, calibrator, tmp_path):
 def test_bad_input(folder, calibrator, tmp_path):
     with pytest.raises(InputError, match="which is read: name another folder"):
         apply_to_files(calibrator, str(folder), folder, overwrite=True)
+    for inside in (folder / "calibrated", folder / "day=2"):
+        with pytest.raises(InputError, match="would be read with it next time|which is read"):
+            apply_to_files(calibrator, [str(folder)], inside, overwrite=True)
+    assert apply_to_files(calibrator, str(folder / "*.parquet"), folder / "calibrated").files == 2
+    shutil.rmtree(folder / "calibrated")
     twins = [str(folder / "part-000.parquet"), str(copy_of(folder))]
     with pytest.raises(InputError, match=r"2 files are called part-000\.parquet"):
         apply_to_files(calibrator, twins, tmp_path / "out")

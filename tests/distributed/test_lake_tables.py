@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.distributed.lakes import live, make_known, table
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import assert_close, assert_same
 
@@ -23,34 +24,10 @@ from calibrant.errors import InputError
 DAYS = [datetime.date(2026, 1, 1), datetime.date(2026, 1, 2), None]
 
 
-def table(n=300, seed=0, **columns):
-    p = random_predictions(n, classes=3, seed=seed)
-    scores = pa.FixedSizeListArray.from_arrays(pa.array(p.scores.ravel()), 3)
-    sites = p.groups["site"].tolist()
-    return pa.table({"logits": scores, "label": p.labels, "site": sites, **columns})
-
-
 def in_memory(rows, folder):
     """Return the audit of an Arrow table that is written as plain parquet."""
     pq.write_table(rows, folder / "plain.parquet")
     return calibrant.audit(calibrant.read(folder / "plain.parquet"), bootstrap=0)
-
-
-@pytest.fixture
-def delta(tmp_path):
-    """A Delta table of two writes, of which a third of the rows were deleted since."""
-    deltalake = pytest.importorskip("deltalake", reason="Delta: pip install 'calibrant[delta]'")
-    place = tmp_path / "delta"
-    deltalake.write_deltalake(place, table())
-    deltalake.write_deltalake(place, table(200, 1), mode="append")
-    deltalake.DeltaTable(place).delete("label = 0")
-    return place
-
-
-def live(place):
-    from deltalake import DeltaTable
-
-    return DeltaTable(place).to_pyarrow_table()
 
 
 def test_deleted_rows_of_a_delta_table_do_not_count(delta, tmp_path):
@@ -148,26 +125,6 @@ def test_a_delta_table_with_mapped_columns_is_refused(delta):
         audit(str(delta), bootstrap=0)
 
 
-@pytest.fixture
-def iceberg(tmp_path):
-    """An Iceberg table of a catalog, of which rows were deleted since, and its folder."""
-    pytest.importorskip("pyiceberg", reason="Iceberg: pip install 'calibrant[iceberg]'")
-    pytest.importorskip("sqlalchemy", reason="a catalog: pip install 'pyiceberg[sql-sqlite]'")
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    house = tmp_path / "house"
-    house.mkdir()
-    places = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{house}"}
-    catalog = SqlCatalog("house", **places)
-    catalog.create_namespace("scores")
-    made = catalog.create_table("scores.valid", schema=table().schema)
-    made.append(table())
-    made.append(table(200, 1))
-    made.delete("label = 0")
-    yield made, house / "scores" / "valid", places
-    catalog.close()
-
-
 def test_deleted_rows_of_an_iceberg_table_do_not_count(iceberg, tmp_path, monkeypatch):
     made, place, places = iceberg
     rows = made.scan().to_arrow()
@@ -177,12 +134,7 @@ def test_deleted_rows_of_an_iceberg_table_do_not_count(iceberg, tmp_path, monkey
     newest = made.metadata_location.removeprefix("file://")
     for path in (newest, f"file://{place}"):
         assert audit(path, bootstrap=0).provenance["n"] == rows.num_rows
-    monkeypatch.setenv("PYICEBERG_CATALOG__HOUSE__TYPE", "sql")
-    for name, value in places.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__HOUSE__{name.upper()}", value)
-    import pyiceberg.catalog as catalogs
-
-    monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
+    make_known(monkeypatch, "house", places)
     by_name = "iceberg:house/scores.valid"
     assert audit(by_name, bootstrap=0).provenance["n"] == rows.num_rows
     assert fit(by_name, "platt").fitted_on_["n"] == rows.num_rows

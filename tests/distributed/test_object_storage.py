@@ -8,8 +8,8 @@ import sys
 import time
 
 import pytest
+from tests.distributed.lakes import live, make_known, table
 from tests.distributed.shards import random_predictions, write_shards
-from tests.distributed.test_lake_tables import live, table
 
 import calibrant
 from calibrant.calibrators import Temperature
@@ -184,7 +184,6 @@ def test_a_delta_table_is_read(storage):
 def test_an_iceberg_table_is_read_by_name_and_by_folder(storage, tmp_path, monkeypatch):
     pytest.importorskip("pyiceberg", reason="Iceberg: pip install 'calibrant[iceberg]'")
     pytest.importorskip("sqlalchemy", reason="a catalog: pip install 'pyiceberg[sql-sqlite]'")
-    import pyiceberg.catalog as catalogs
     from pyiceberg.catalog.sql import SqlCatalog
 
     places = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"{storage}/house"}
@@ -198,10 +197,7 @@ def test_an_iceberg_table_is_read_by_name_and_by_folder(storage, tmp_path, monke
     kept = made.scan().to_arrow().num_rows
     assert 0 < kept < 500
     catalog.close()
-    settings = {"TYPE": "sql", "URI": places["uri"], "S3__ENDPOINT": endpoint["s3.endpoint"]}
-    for name, value in settings.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__FAR__{name}", value)
-    monkeypatch.setattr(catalogs, "_ENV_CONFIG", type(catalogs._ENV_CONFIG)())
+    make_known(monkeypatch, "far", {**places, **endpoint})
     named = ("iceberg:far/scores.valid", f"{storage}/house/scores/valid", made.metadata_location)
     for place in named:
         assert audit(place, bootstrap=0).provenance["n"] == kept

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.distributed.lakes import check_commands, live, make_known
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import OPTIONS, TAGS, assert_same
 from tests.distributed.test_bad_input import damage
@@ -128,6 +129,20 @@ def test_the_commands_fit_and_compare(tmp_path, capsys):
         main(["fit", valid, "--calibrator", "auto", "-o", str(tmp_path / "x.json"), *on_ray]) == 2
     )
     assert "not fitted on a cluster" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg by its folder", "iceberg by its name"])
+def test_the_commands_read_tables_with_a_log(kind, request, tmp_path, monkeypatch, capsys):
+    if kind == "delta":
+        place = request.getfixturevalue("delta")
+        kept, place = live(place).num_rows, str(place)
+    else:
+        made, folder, places = request.getfixturevalue("iceberg")
+        make_known(monkeypatch, "house", places)
+        kept = made.scan().to_arrow().num_rows
+        place = str(folder) if "folder" in kind else "iceberg:house/scores.valid"
+    assert 0 < kept < 500
+    check_commands(place, kept, tmp_path, capsys, "ray")
 
 
 class Slow:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.distributed.lakes import check_commands, live
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import assert_same
 from tests.distributed.test_bad_input import damage
@@ -204,6 +205,10 @@ def test_the_commands(spark, shards, tmp_path, capsys):
     valid, test = (str(shards[1] / f"part-00{number}.parquet") for number in (1, 2))
     assert main(["compare", valid, test, *few, *engine]) == 0
     assert "temperature" in capsys.readouterr().out
+
+
+def test_the_commands_read_a_table_with_a_log(spark, delta, tmp_path, capsys):
+    check_commands(str(delta), live(delta).num_rows, tmp_path, capsys, "spark")
 
 
 def test_bad_input_of_spark_is_one_line(spark, shards, tmp_path, capsys):

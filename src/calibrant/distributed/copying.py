@@ -89,7 +89,7 @@ def apply_to_files(
     """
     plan = plan_parts(paths, skip_damaged=skip_damaged)
     parts = _parts(plan, _names(plan.files, paths))
-    _check_apart(plan.files, fspath(output))
+    _check_apart(plan.files, paths, fspath(output))
     about = {
         "calibrator": calibrator_fingerprint(calibrator),
         "reading": [repr(columns), kind, skip_damaged],
@@ -107,13 +107,29 @@ def apply_to_files(
     return Copied(rows, len(parts) - len(damaged), (*plan.damaged, *messages))
 
 
-def _check_apart(files: Sequence[str], output: str) -> None:
-    """Refuse a folder that holds files which are read."""
-    folder = _address(output) if "://" in output else str(Path(output).resolve())
-    for file in files:
-        place = file if "://" in file else str(Path(file).resolve())
-        if place.startswith(f"{folder.rstrip('/')}/"):
+def _check_apart(files: Sequence[str], paths: Paths, output: str) -> None:
+    """Refuse a folder that holds files which are read, or would be read with them next time."""
+    target = _whole_address(output)
+    read = [file if "://" in file else _whole_address(file) for file in files]
+    for file in read:
+        if file.startswith(f"{target}/"):
             raise InputError(f"{output} holds {file}, which is read: name another folder.")
+    for given in _listed(paths):
+        folder = f"{_whole_address(given)}/"
+        if target.startswith(folder) and any(file.startswith(folder) for file in read):
+            raise InputError(
+                f"{output} is in {given}, and would be read with it next time: name a folder "
+                "outside."
+            )
+
+
+def _listed(paths: Paths) -> list[str]:
+    return [fspath(path) for path in ([paths] if isinstance(paths, (str, PathLike)) else paths)]
+
+
+def _whole_address(path: str) -> str:
+    """Return an address, or an absolute path, in its only spelling."""
+    return (_address(path) if "://" in path else str(Path(path).resolve())).rstrip("/")
 
 
 def _parts(plan: Plan, names: Mapping[str, str]) -> list[CopyPart]:
@@ -139,8 +155,7 @@ def _names(files: Sequence[str], paths: Paths) -> dict[str, str]:
     >>> _names(["a/b/c.parquet", "d.parquet"], ["a", "d.parquet"])
     {'a/b/c.parquet': 'b/c.parquet', 'd.parquet': 'd.parquet'}
     """
-    given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
-    folders = [f"{_address(fspath(path)).rstrip('/')}/" for path in given]
+    folders = [f"{_address(path).rstrip('/')}/" for path in _listed(paths)]
     names = {}
     for file in files:
         folder = next((f for f in folders if file.startswith(f)), None)
