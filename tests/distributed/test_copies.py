@@ -137,7 +137,7 @@ def test_bad_input(folder, calibrator, tmp_path):
     with pytest.raises(InputError, match="which is read: name another folder"):
         apply_to_files(calibrator, str(folder), folder, overwrite=True)
     for inside in (folder / "calibrated", folder / "day=2"):
-        with pytest.raises(InputError, match="would be read with it next time|which is read"):
+        with pytest.raises(InputError, match=r"would be read with it next time|which is read"):
             apply_to_files(calibrator, [str(folder)], inside, overwrite=True)
     assert apply_to_files(calibrator, str(folder / "*.parquet"), folder / "calibrated").files == 2
     shutil.rmtree(folder / "calibrated")

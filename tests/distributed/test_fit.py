@@ -13,6 +13,7 @@ from calibrant.calibrators import (
     CALIBRATORS,
     CalibrationWarning,
     Temperature,
+    TopLabelIsotonic,
     calibrator_class,
     load_calibrator,
 )
@@ -85,6 +86,59 @@ def test_curves_are_those_of_the_fit_in_memory(name, tmp_path):
     assert gap.mean() <= most  # Where two steps meet, single rows may be further off.
     loose = 2e-3 if name.startswith("centred") else 5e-4
     assert mine.fitted_on_["nll_after"] == pytest.approx(whole.fitted_on_["nll_after"], abs=loose)
+
+
+def one_bin(n=4000):
+    """Confidences of one bin, of which the higher half is right: the worst for a sketch."""
+    c = np.linspace(0.7 + 1e-6, 0.7 + 1e-5, n)
+    return c, np.arange(n) >= n // 2
+
+
+def no_doubt(n=4000):
+    """Only 0 and 1: infinite log-odds."""
+    random = np.random.default_rng(0)
+    return random.choice([1.0, 1.0, 0.5], n), random.random(n) < 0.8
+
+
+def few_ties(n=4000):
+    random = np.random.default_rng(0)
+    c = random.choice([0.5, 0.6, 0.6 + 1e-9, 1 - 1e-12, 1.0], n)
+    return c, random.random(n) < c**2
+
+
+def smooth(n=4000):
+    random = np.random.default_rng(0)
+    c = 0.5 + random.random(n) / 2
+    return c, random.random(n) < c**2
+
+
+@pytest.mark.parametrize("make", [one_bin, no_doubt, few_ties, smooth])
+def test_isotonic_of_bins_misses_the_least_squared_error_by_no_more_than_promised(make, tmp_path):
+    confidence, right = make()
+    p = Predictions.from_probabilities(confidence, right.astype(int))
+    p.write(tmp_path / "a.parquet")
+    bins = np.floor((np.log(confidence) - np.log1p(-np.minimum(confidence, 1 - 2**-48))) * 819.2)
+    most = np.unique(bins, return_counts=True)[1].max()
+    errors = []
+    for fitted in (
+        fit(str(tmp_path / "a.parquet"), TopLabelIsotonic(floor=0, keep_prediction=False)),
+        TopLabelIsotonic(floor=0, keep_prediction=False).fit(p),
+    ):
+        errors.append(np.mean((fitted.transform(p).probabilities()[:, 1] - right) ** 2))
+    assert errors[1] - 1e-12 <= errors[0] <= errors[1] + 4.5 * most / len(p)
+    if make is not one_bin:  # There it is blind, and far from useless elsewhere.
+        assert errors[0] <= errors[1] + 1e-3
+
+
+@pytest.mark.parametrize(
+    "name", ["temperature", "platt", "beta", "vector", "isotonic", "histogram"]
+)
+def test_probabilities_of_exactly_0_and_1_are_fitted(name, tmp_path):
+    confidence, right = no_doubt()
+    p = Predictions.from_probabilities(confidence, right.astype(int))
+    mine, whole = both(p, name, tmp_path, cuts=(1000,))
+    assert np.isfinite(mine.fitted_on_["nll_after"])
+    assert mine.fitted_on_["nll_after"] == pytest.approx(whole.fitted_on_["nll_after"], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["temperature", "vector", "platt", "isotonic-top-label"])

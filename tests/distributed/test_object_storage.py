@@ -209,7 +209,7 @@ def test_the_commands_on_a_cluster(storage, tmp_path, capsys):
     saved, on_ray = str(tmp_path / "t.json"), ["--engine", "ray"]
     config = {"_system_config": {"worker_niceness": 0}}
     quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    ray.init(num_cpus=1, **quiet, **config)
+    ray.init("local", num_cpus=1, **quiet, **config)
     try:
         source, target = f"{storage}/in", f"{storage}/commands"
         fitted = ["fit", source, "--calibrator", "temperature", "-o", saved]

@@ -37,13 +37,14 @@ MODULES = (__name__, "tests.distributed.test_engine", "tests.distributed.shards"
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    """Start one node; tests add others."""
+    """Start two nodes; tests add the one that they kill."""
     from ray.cluster_utils import Cluster
 
     quick = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
     quick["worker_niceness"] = 0  # Else workers starve while other tests run.
-    head = {"num_cpus": 2, "object_store_memory": 100 * 2**20, "include_dashboard": False}
+    head = {"num_cpus": 1, "object_store_memory": 100 * 2**20, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args={**head, "_system_config": quick})
+    made.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
     for name in MODULES:  # Workers cannot import them.
         ray.cloudpickle.register_pickle_by_value(sys.modules[name])
@@ -93,6 +94,34 @@ def test_blocks_are_put_together_in_their_order(monkeypatch):
     )
     assert list(RayDataset(data).map(square)) == []
     assert (ordered, options.preserve_order) == ([True], False)
+
+
+def blocks(*tables):
+    import ray.data
+
+    return ray.data.from_arrow(list(tables))
+
+
+def some_rows(classes, n=10):
+    import pyarrow
+
+    logits = np.random.default_rng(0).normal(size=(n, classes))
+    return pyarrow.table({"logits": logits.tolist(), "label": np.arange(n) % classes})
+
+
+def test_bad_datasets_are_one_line():
+    """Ray Data would wrap an exception of ours in a page of its own."""
+    differ = r"^Partitions differ in the number of classes: 3 in a block .*, 5 in a block [^\n]*$"
+    for task in (lambda d: audit(d, bootstrap=0), lambda d: fit(d, "temperature")):
+        with pytest.raises(InputError, match=differ):
+            task(blocks(some_rows(3), some_rows(5)))
+        with pytest.raises(InputError, match=r"^Nothing to (audit|fit on): no rows\.$"):
+            task(blocks(some_rows(3)[:0]))
+    wrong = some_rows(3).set_column(1, "label", [[7] * 10])
+    with pytest.raises(InputError, match=r"^a block of the dataset: Label 7 at row 0 is outside"):
+        audit(blocks(wrong), bootstrap=0)
+    found = audit(blocks(some_rows(3)[:0], some_rows(3), some_rows(3)[:0]), bootstrap=0)
+    assert found.provenance["n"] == 10
 
 
 def test_the_command_audits(tmp_path, capsys):

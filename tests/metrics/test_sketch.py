@@ -40,6 +40,23 @@ def saturated(n):
     return Confidences(1 - off, RANDOM.random(n) < 1 - 0.3 * off**0.05)
 
 
+def sorted_in_one_bin(n):
+    """The worst for a sketch: it cannot see that the more confident half is right."""
+    confidence = np.linspace(0.5 + 1e-6, 0.5 + 1e-5, n)
+    return Confidences(confidence, np.arange(n) >= n // 2)
+
+
+def at_the_edges_of_bins(n):
+    """One float below, at and above the edges of bins, at which rounding decides."""
+    edges = 1 / (1 + np.exp(-np.arange(-n // 2, n // 2) * (80 / 65536)))
+    near = [np.nextafter(edges, 0), edges, np.nextafter(edges, 1)]
+    return Confidences(np.concatenate(near), RANDOM.random(3 * len(edges)) < 0.5)
+
+
+def tied(n, values):
+    return Confidences(RANDOM.choice(values, n), RANDOM.random(n) < 0.6)
+
+
 PREDICTIONS = Predictions.from_logits(RANDOM.normal(size=(9, 3)), np.arange(9) % 3)
 
 CASES = {
@@ -50,6 +67,11 @@ CASES = {
     "float32": Confidences(RANDOM.random(3000).astype("f4"), RANDOM.random(3000) < 0.7),
     "saturated": saturated(20_000),
     "one": Confidences(np.array([0.7]), np.array([True])),
+    "sorted in one bin": sorted_in_one_bin(1000),
+    "edges of bins": at_the_edges_of_bins(600),
+    "infinite log-odds": tied(1000, [0.0, 1.0]),
+    "few ties": tied(1000, [0.0, 0.5, 0.5 + 1e-9, 0.9, 1 - 1e-12, 1.0]),
+    "all equal": tied(500, [0.8]),
 }
 
 
@@ -77,11 +99,25 @@ def promised(state):
         squares += (r + w) ** 2 / (n * above)
         most = max(most, (r + w) / n)
     return {
+        adaptive_ece: 2 * sum(cut_bins(state, bins).values()) / n,
         auroc: pairs / (2 * right * wrong) if right and wrong else 0.0,
         aurc: squares,
         augrc: pairs / (2 * n**2),
         ks_error: most,
     }
+
+
+def cut_bins(state, bins):
+    """The examples of each bin that several of the fifteen bins of equal mass share."""
+    order = sorted(range(len(state)), key=lambda i: state.confidence[i])
+    mass, ranks = {}, {}
+    for rank, i in enumerate(order):  # A tie is in one bin of equal mass, by its middle.
+        ranks.setdefault(float(state.confidence[i]), []).append(rank)
+    for i in order:
+        tie = ranks[float(state.confidence[i])]
+        middle = (tie[0] + tie[-1] + 1) / 2
+        mass.setdefault(bins[i], []).append(int(15 * middle / len(state)))
+    return {b: len(found) for b, found in mass.items() if len(set(found)) > 1}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.auditing.collect import MOST_ROWS
-from calibrant.distributed.engine import FAN_IN, Join, Rows, Task
+from calibrant.distributed.engine import FAN_IN, Caught, CaughtJoin, Join, Rows, Task, raised
 from calibrant.distributed.parquet_parts import SCORES, row_width
 from calibrant.distributed.ray_cluster import task_error
 from calibrant.errors import CalibrantError
@@ -24,6 +24,7 @@ __all__ = ["RayDataset", "RayEngine"]
 _RETRIES = 5  # Of a task whose worker or node is lost.
 _WAITING = 4  # Tasks per processor that are submitted ahead.
 _RESULT = "result"
+_SMALL = 1 << 16  # Bytes: a result of fewer may be an error.
 
 
 class RayEngine:
@@ -52,7 +53,7 @@ class RayEngine:
 
     def tree(self, results: Iterator[Any], join: Join) -> bytes:
         """Return the joined results of references, ``FAN_IN`` at a time."""
-        joined = self._remote(lambda *given: join([r for part in given for r in _states(part)]))
+        joined = self._remote(lambda *given: _joined(join, given))
         waiting: deque[Any] = deque()
         for result in results:
             waiting.append(result)
@@ -64,7 +65,7 @@ class RayEngine:
         if not waiting:
             return b""
         found = _states(self._get(waiting[0]))
-        return join(found) if len(found) > 1 else found[0]
+        return join(found) if len(found) > 1 else (found or [b""])[0]
 
     def _results(self, task: Callable[[Any], bytes], parts: Sequence[Any]) -> Iterator[Any]:
         """Yield references to results that are ready."""
@@ -126,11 +127,11 @@ class RayDataset:
     def map(self, task: Task) -> Iterator[bytes]:
         """Yield the result of each block once."""
         for reference in self._references(task):
-            yield from _states(self.engine._get(reference))
+            yield from map(raised, _states(self.engine._get(reference)))
 
     def reduce(self, task: Task, join: Join) -> bytes:
         """Return the joined results of all blocks."""
-        return self.engine.tree(self._references(task), join)
+        return raised(self.engine.tree(self._references(task), CaughtJoin(join)))
 
     def with_batches(self, change: Callable[[Any], Any], schema: Any) -> Any:
         """Return the dataset whose record batches are changed, with the Arrow ``schema``."""
@@ -140,14 +141,18 @@ class RayDataset:
         )
 
     def _references(self, task: Task) -> Iterator[Any]:
+        """Yield references to results; an error ends this as soon as it arrives."""
         # Small blocks share a task: its result is several megabytes for few rows as for many.
         rows = max(1, SCORES // row_width(self.schema()))
-        mapped = self.dataset.map_batches(
-            _of_batch, batch_format="pyarrow", batch_size=rows, fn_kwargs={"task": task}
-        )
+        # Errors travel as bytes: Ray Data would wrap an exception in a page of its own.
+        options = {"batch_format": "pyarrow", "batch_size": rows}
+        mapped = self.dataset.map_batches(_of_batch, fn_kwargs={"task": Caught(task)}, **options)
         with _in_order(mapped):
             for bundle in mapped.iter_internal_ref_bundles():
-                yield from bundle.block_refs
+                for reference, about in zip(bundle.block_refs, bundle.metadata, strict=True):
+                    if (about.size_bytes or 0) < _SMALL:
+                        list(map(raised, _states(self.engine._get(reference))))
+                    yield reference
 
 
 @contextmanager
@@ -216,9 +221,17 @@ def _start(table: Any) -> int:
 def _states(found: Any) -> list[bytes]:
     """Return the results of one reference: of a task, or of a block of Ray Data."""
     if isinstance(found, bytes):
-        return [found]
+        return [found] if found else []
+    if not getattr(found, "num_rows", len(found)):  # Then there is not even a column.
+        return []
     column = found[_RESULT]
     return [bytes(r) for r in (column.to_pylist() if hasattr(column, "to_pylist") else column)]
+
+
+def _joined(join: Join, given: Sequence[Any]) -> bytes:
+    """Return the joined results of some references; b"" if there is none."""
+    found = [result for each in given for result in _states(each)]
+    return join(found) if found else b""
 
 
 def _named(function: Callable[..., Any]) -> Callable[..., Any]:
