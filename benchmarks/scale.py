@@ -332,13 +332,12 @@ def tables(results):
 def _shared(one, ray):
     """Say so if other programs had a part of the processors: then seconds mean little."""
     share = max(one["share_of_others"], ray["share_of_others"])
+    yield f"Other programs used {100 * share:.0f} % of the processors meanwhile."
     if share > _QUIET:
         yield (
-            f"Other programs used {100 * share:.0f} % of the processors meanwhile, so that seconds "
-            "and rows per second and core tell little; processor time does not depend on them."
+            "So seconds, and rows per second and core, tell little; processor time does not depend "
+            "on them."
         )
-    else:
-        yield f"Nothing else ran: other programs used {100 * share:.0f} % of the processors."
 
 
 def planned(results):

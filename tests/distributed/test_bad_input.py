@@ -1,7 +1,12 @@
 """What goes wrong on a cluster is one clear line, and names the file and the row group."""
 
 import os
+import re
+import shutil
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from tests.distributed.shards import make_parts_small, random_predictions, write_shards
 
+import calibrant
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
-from calibrant.distributed import audit, fit
+from calibrant.distributed import apply_to_files, audit, fit
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.errors import CalibrantError, InputError
 
@@ -98,11 +104,70 @@ def test_only_parquet_is_read(tmp_path):
         audit(str(tmp_path / "b.parquet"))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_no_permission_is_one_line(folder):
-    (folder / "part-001.parquet").chmod(0)
-    with pytest.raises(InputError, match=r"part-001\.parquet: no permission to read it"):
-        audit(str(folder), skip_damaged=True)  # It is not damage.
+@contextmanager
+def as_somebody():
+    """Give up the rights of root, who may read everything."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder(folder):
+    """The files in a place that everybody may enter, and one more in a folder below."""
+    with TemporaryDirectory() as place:
+        Path(place).chmod(0o755)
+        copied = Path(shutil.copytree(folder, f"{place}/in"))
+        (copied / "day=2").mkdir()
+        shutil.copy(copied / "part-000.parquet", copied / "day=2")
+        yield copied
+        for path in (copied, *copied.rglob("*")):
+            path.chmod(0o755)
+
+
+@pytest.mark.parametrize("refused", ["part-001.parquet", "day=2", "."])
+def test_what_may_not_be_read_is_never_left_out(refused, open_folder, tmp_path):
+    (open_folder / refused).chmod(0)
+    calibrator = Temperature().fit(random_predictions(100))
+    where = re.escape(str(open_folder / refused))
+    tasks = [
+        lambda path: audit(path, bootstrap=0, skip_damaged=True),  # It is not damage.
+        lambda path: fit(path, "temperature"),
+        lambda path: apply_to_files(calibrator, path, tmp_path / "out", skip_damaged=True),
+    ]
+    with as_somebody():
+        for task in tasks:
+            with pytest.raises(InputError, match=f"^{where}: no permission to read it"):
+                task(str(open_folder))
+
+
+def test_a_file_of_a_refused_folder_is_one_line(open_folder):
+    open_folder.chmod(0)
+    with as_somebody():
+        for task in (lambda path: audit(path, bootstrap=0), calibrant.read):
+            with pytest.raises(InputError, match=r"part-000\.parquet: no permission to read it"):
+                task(str(open_folder / "part-000.parquet"))
+        with pytest.raises(InputError, match="in: no permission to read it"):
+            calibrant.read(str(open_folder))
+
+
+def test_one_damaged_file_among_more_than_a_thousand_is_named(tmp_path):
+    predictions = random_predictions(20)
+    first = write_shards(predictions, tmp_path / "shards", [], groups=1) / "part-000.parquet"
+    for number in range(1, 1200):
+        shutil.copyfile(first, first.with_name(f"part-{number:04}.parquet"))
+    damage(first.with_name("part-1134.parquet"), 0)
+    with pytest.raises(InputError, match=r"part-1134\.parquet: row group 0 is damaged"):
+        audit(str(first.parent), bootstrap=0)
+    found = audit(str(first.parent), bootstrap=0, skip_damaged=True).provenance
+    assert found["n"] == 1199 * 20
+    assert [found["left_out"][name] for name in ("row_groups", "rows", "files")] == [1, 20, 0]
+    assert "part-1134.parquet: row group 0" in found["left_out"]["messages"][0]
 
 
 def test_remote_folders_are_read_by_fsspec(folder):

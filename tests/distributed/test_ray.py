@@ -184,8 +184,24 @@ class Slow:
     def tables(self, columns, rows):
         name, node = f"{self.start}-{time.time_ns()}", ray.get_runtime_context().get_node_id()
         (self.notes / name).write_text(node)
-        time.sleep(5 if (self.notes.parent / "doomed").read_text() == node else 0.1)
+        if node == doomed(self.notes):
+            time.sleep(5)
+        wait_until(lambda: doomed_works(self.notes))
         return self.part.tables(columns, rows)
+
+
+def doomed(notes):
+    return (notes.parent / "doomed").read_text()
+
+
+def doomed_works(notes):
+    return any(note.read_text() == doomed(notes) for note in notes.iterdir())
+
+
+def wait_until(happened):
+    deadline = time.time() + 100
+    while not happened() and time.time() < deadline:
+        time.sleep(0.02)
 
 
 def slow_dataset(folder, notes):
@@ -197,26 +213,23 @@ def slow_dataset(folder, notes):
 
 def while_a_node_dies(cluster, notes, work):
     """Run the work with one more node, which is killed in the middle of its first part."""
-    doomed = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+    lost = cluster.add_node(num_cpus=1, object_store_memory=80 * 2**20)
     cluster.wait_for_nodes()
-    (notes.parent / "doomed").write_text(doomed.node_id)
+    (notes.parent / "doomed").write_text(lost.node_id)
+
+    def gone():  # Else Ray may give it work of the next test.
+        return not any(n["Alive"] and n["NodeID"] == lost.node_id for n in ray.nodes())
 
     def kill():
-        deadline = time.time() + 60
-        while time.time() < deadline:
-            if any(note.read_text() == doomed.node_id for note in notes.iterdir()):
-                break
-            time.sleep(0.02)
-        cluster.remove_node(doomed, allow_graceful=False)
-        while time.time() < deadline and any(  # Else Ray may give it work of the next test.
-            node["Alive"] and node["NodeID"] == doomed.node_id for node in ray.nodes()
-        ):
-            time.sleep(0.1)
+        wait_until(lambda: doomed_works(notes))
+        cluster.remove_node(lost, allow_graceful=False)
+        wait_until(gone)
 
     killer = threading.Thread(target=kill)
     killer.start()
     found = work()
     killer.join()
+    assert doomed_works(notes)
     runs = [note.name.partition("-")[0] for note in notes.iterdir()]
     return found, runs
 

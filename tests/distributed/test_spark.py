@@ -19,7 +19,7 @@ from calibrant.distributed import apply, apply_to_files, audit, fit
 from calibrant.distributed.engine import FAN_IN
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.distributed.reading import reader_of
-from calibrant.errors import InputError, MissingExtraError
+from calibrant.errors import CalibrantError, InputError, MissingExtraError
 
 pyspark = pytest.importorskip("pyspark", reason="Spark: pip install 'calibrant[spark]'")
 psutil = pytest.importorskip("psutil")
@@ -137,7 +137,7 @@ def test_a_damaged_file_of_a_frame_is_named(spark, shards, tmp_path):
     broken = folder / "part-001.parquet"
     content = broken.read_bytes()
     broken.write_bytes(content[:60] + bytes(200) + content[260:])
-    with pytest.raises(InputError, match=r"part-001.parquet: Spark cannot read it"):
+    with pytest.raises(InputError, match=rf"^{broken}: Spark cannot read it"):
         open_dataset(spark.read.parquet(str(folder))).dataset.reduce(rows_of, add)
 
 
@@ -222,6 +222,15 @@ def test_bad_input_of_spark_is_one_line(spark, shards, tmp_path, capsys):
     frame = spark.read.parquet(str(shards[1])).withColumnRenamed("label", "truth").drop("logits")
     with pytest.raises(InputError, match="logits"):
         audit(frame)
+    frame = spark.read.parquet(str(shards[1]))
+    empty = spark.createDataFrame([], frame.schema)
+    assert not open_dataset(empty).dataset.frame.rdd.getNumPartitions()
+    for task in (audit, lambda d: fit(d, "temperature")):
+        with pytest.raises(InputError, match=r"^Nothing to (audit|fit on): no rows\.$"):
+            task(empty)
+    broken = frame.withColumn("site", pyspark.sql.functions.udf(lambda _: 1 // 0, "long")("label"))
+    with pytest.raises(CalibrantError, match=r"^Spark: ZeroDivisionError: [^\n]*$"):
+        audit(broken)
 
 
 def use(engine):

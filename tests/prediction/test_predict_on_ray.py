@@ -81,8 +81,8 @@ def test_an_actor_and_a_node_are_lost(given, cluster, tmp_path, monkeypatch, cap
     first, second = cluster.list_all_nodes()[1:]
     submit, lose, lost = _Stream._submit, _Pool.lose, []
     kills = {
-        2: (first, lambda _: None),
-        8: (second, lambda _: cluster.remove_node(second, allow_graceful=False)),
+        2: (first, lambda: None),
+        8: (second, lambda: cluster.remove_node(second, allow_graceful=False)),
     }
 
     def submit_and_kill(stream):

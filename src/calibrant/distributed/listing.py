@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from os import PathLike, fspath
@@ -72,11 +73,24 @@ def _files(path: str) -> list[DataFile]:
 def _local_files(path: str) -> list[DataFile]:
     if (kind := log_of(path)) is not None:
         return _of_table(path, kind, names_in, lambda file: Path(file).read_text("utf-8"))
-    folder = Path(path)
-    nested = sorted(folder.rglob("*.parquet"), key=str) if folder.is_dir() else []
-    found = [file for file in nested if not _hidden(file.relative_to(folder).as_posix())]
-    check_plain(file.absolute() for file in found)
-    return [DataFile(_checked(str(file))) for file in found or expand(path)]
+    with door(path, "it cannot be listed"):
+        found = sorted(_below(path)) if Path(path).is_dir() else []
+    check_plain(Path(file).absolute() for file in found)
+    return [DataFile(_checked(file)) for file in found or map(str, expand(path))]
+
+
+def _below(folder: str) -> Iterator[str]:
+    """Yield the parquet files of a folder and of those in it, which must all be readable."""
+
+    def refuse(error: OSError) -> None:
+        with door(error.filename, "it cannot be listed"):
+            raise error
+
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not _hidden(name)]
+        for name in names:
+            if name.lower().endswith(".parquet") and not _hidden(name):
+                yield str(Path(place, name))
 
 
 def _remote_files(path: str) -> list[DataFile]:

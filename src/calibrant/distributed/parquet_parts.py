@@ -83,9 +83,10 @@ class FilePart:
     def _group(
         self, path: str, group: int, first: int, columns: Sequence[str] | None, rows: int
     ) -> Iterator[Rows]:
-        options = {"batch_size": rows, "row_groups": [group], "columns": columns}
+        # One thread: engines give each part one processor.
+        options = {"row_groups": [group], "columns": columns, "use_threads": False}
         with opened(path, f"row group {group} is damaged") as file:
-            batches = file.iter_batches(**options)
+            batches = file.iter_batches(rows, **options)
             # All or nothing: rows before the damage must not be counted.
             for batch in list(batches) if self.skip_damaged else batches:
                 metadata = file.schema_arrow.metadata

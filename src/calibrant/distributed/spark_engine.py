@@ -68,7 +68,9 @@ def _joined(parts: Iterator[Any], task: Task, join: Join) -> Iterator[bytes]:
 
 def _tree(results: Any, join: Join) -> bytes:
     """Return the results of an RDD, joined by about ``FAN_IN`` at a time on the executors."""
-    depth = max(2, math.ceil(math.log(results.getNumPartitions(), FAN_IN)))
+    if not (partitions := results.getNumPartitions()):
+        return b""
+    depth = max(2, math.ceil(math.log(partitions, FAN_IN)))
     with spark_errors():
         found = results.treeAggregate(
             b"",

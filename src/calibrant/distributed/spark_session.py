@@ -25,7 +25,9 @@ _QUIET = {
     "spark.log.level": "ERROR",
 }
 _MASTER = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|yarn|(spark|k8s|mesos)://.+")
-_FILE = re.compile(r"(?:reading file|File|file)[: ]+['\"]?(?:file:/*)?(/?[^\s'\",]+?\.parquet)")
+_FILE = re.compile(
+    r"(?:reading file|File|file)[: ]+['\"]?(?:file:/*(?=/))?(/?[^\s'\",]+?\.parquet)"
+)
 
 
 @contextmanager
@@ -95,10 +97,11 @@ def _in_words(line: str, whole: str) -> CalibrantError:
 
 
 def _first_line(error: BaseException) -> str:
-    """Return what Java says, without the names of its classes."""
+    """Return what Java says, without the names of its classes; of Python, what was raised."""
     cause = getattr(error, "java_exception", None)
-    text = str(error if cause is None else cause.getMessage() or cause)
-    return f"{text.strip().splitlines()[0].rstrip('.')}." if text.strip() else "no reason."
+    lines = str(error if cause is None else cause.getMessage() or cause).strip().splitlines()
+    chosen = -1 if any(line.startswith("Traceback") for line in lines) else 0
+    return f"{lines[chosen].rstrip('.')}." if lines else "no reason."
 
 
 def _unreachable(master: str, reason: str) -> InputError:

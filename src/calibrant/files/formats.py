@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
@@ -166,9 +167,11 @@ def _expand(name: str) -> Iterator[Path]:
             "--engine spark, in Python calibrant.distributed. Copy other files to this machine."
         )
     path = Path(name)
-    if path.is_dir():
+    with door(path, "it cannot be read"):
+        is_folder, is_there = path.is_dir(), path.exists()
+    if is_folder:
         yield from _shards(path)
-    elif path.exists():
+    elif is_there:
         yield check_file(path)
     elif glob.has_magic(name):
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - may be absolute
@@ -181,6 +184,8 @@ def _expand(name: str) -> Iterator[Path]:
 
 
 def _shards(folder: Path) -> list[Path]:
+    with door(folder, "it cannot be listed"):
+        os.scandir(folder).close()  # A glob would say nothing of a refused folder.
     kinds = [suffix for known in FORMATS.values() if known.shards for suffix in known.suffixes]
     for kind in kinds:
         found = sorted(p for p in folder.glob(f"*{kind}") if p.name[0] not in "._")
