@@ -40,7 +40,8 @@ unit: $(VENV)/.dev
 		--ignore=src/calibrant/losses/triton \
 		--ignore=src/calibrant/training/stacked/adamw_kernel.py  # Triton comes with CUDA alone.
 
-# The adapters of libraries that are large or do not go with the others, each against the library itself.
+# The adapters of libraries that are large or do not go with the others, each against the library itself, and
+# object storage against a server of S3.
 test-integrations: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-integrations
 	$(VENV)-integrations/bin/python -m pip install --quiet $(PINS) -e ".[files,transformers,spacy]" \
@@ -49,6 +50,10 @@ test-integrations: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-flair  # flair needs an older transformers.
 	$(VENV)-flair/bin/python -m pip install --quiet -e . flair hypothesis pytest pytest-timeout
 	$(VENV)-flair/bin/python -m pytest -W ignore tests/integrations/test_flair.py
+	$(PYTHON) -m venv $(VENV)-storage  # The libraries of Amazon need an older python-dateutil.
+	$(VENV)-storage/bin/python -m pip install --quiet -e ".[ray,delta,iceberg]" "pyiceberg[sql-sqlite]" \
+		boto3 flask flask-cors moto s3fs hypothesis pytest pytest-timeout
+	$(VENV)-storage/bin/python -m pytest tests/distributed/test_object_storage.py
 
 # Builds the wheel, installs it with the least versions that we declare, and runs every command once.
 smoke:
@@ -81,4 +86,4 @@ campaign-kills: $(VENV)/.dev
 		--output tests/campaigns/results/kills.json
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-flair out
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-flair $(VENV)-storage out

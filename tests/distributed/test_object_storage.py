@@ -17,9 +17,10 @@ from calibrant.cli import main
 from calibrant.distributed import apply_to_files, audit, fit
 from calibrant.errors import CalibrantError, InputError
 
-s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
-boto3 = pytest.importorskip("boto3", reason="boto3 is not installed")
-pytest.importorskip("moto.server", reason="moto with flask is not installed")
+MISSING = "make test-integrations installs a server of S3"
+s3fs = pytest.importorskip("s3fs", reason=MISSING)
+boto3 = pytest.importorskip("boto3", reason=MISSING)
+pytest.importorskip("moto.server", reason=MISSING)
 pytestmark = pytest.mark.filterwarnings("ignore")  # Of the libraries of Amazon.
 
 P = random_predictions(900)
