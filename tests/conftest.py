@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -9,6 +10,15 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
+
+# Modules of tests that are about another library, and run where it is installed.
+ABOUT = {
+    "calibrators/test_pipeline.py": ("transformers",),
+    "metrics/test_libraries.py": ("netcal", "torchmetrics"),
+}
+collect_ignore = [
+    module for module, libraries in ABOUT.items() if not all(map(find_spec, libraries))
+]
 
 # Machines that run tests are shared: a slow moment is no fault of the code.
 hypothesis.settings.register_profile("calibrant", deadline=None, max_examples=40, derandomize=True)

@@ -288,6 +288,8 @@ def test_blocks_are_those_of_the_rows() -> None:
 @pytest.mark.parametrize("kernels", ["numpy", "numba"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_top_bins_from_arrays(monkeypatch, kernels, dtype):
+    if kernels == "numba":
+        pytest.importorskip("numba")
     monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
     random = np.random.default_rng(0)
     logits = random.normal(0, 3, (500, 4)).astype(dtype)
