@@ -6,6 +6,8 @@ Each client sends one text per request over one connection and waits for the ans
 clients share the machine. The pipeline runs in a thread of a Starlette application, one request
 at a time, as its documentation shows. The classes of 200 texts must be the same from each server.
 The servers take turns in each round. Ratios are those of one round; the rows have their medians.
+``processor_ms`` is the processor time of the server per request (Linux): other work on the machine
+changes it less than the clock.
 """
 
 import argparse
@@ -55,7 +57,7 @@ def served(command, port):
     )
     try:
         asyncio.run(until_ready(port, process))
-        yield time.perf_counter() - start
+        yield time.perf_counter() - start, process.pid
     finally:
         process.terminate()
         process.wait(30)
@@ -101,6 +103,15 @@ async def post(reader, writer, port, text):
     return json.loads(content)
 
 
+def processor_seconds(pid):
+    """Return the processor time that a process has taken, all threads together."""
+    path = Path(f"/proc/{pid}/stat")
+    if not path.exists():
+        return float("nan")
+    values = path.read_text().rpartition(")")[2].split()
+    return (int(values[11]) + int(values[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def load(port, texts, clients, seconds):
     times, until = [], time.perf_counter() + seconds
     start = time.perf_counter()
@@ -109,19 +120,20 @@ async def load(port, texts, clients, seconds):
     return times, time.perf_counter() - start
 
 
-def one_round(ports, texts, clients, seconds):
-    """Return requests per second and times of each server, one after the other."""
+def one_round(ports, pids, texts, clients, seconds):
+    """Return requests per second, times and processor time of each server, one after the other."""
     found = {}
     for name, port in ports.items():
+        before = processor_seconds(pids[name])
         times, elapsed = asyncio.run(load(port, texts, clients, seconds))
-        found[name] = len(times) / elapsed, times
+        found[name] = len(times) / elapsed, times, processor_seconds(pids[name]) - before
     return found
 
 
-def measured(ports, texts, clients, seconds, rounds):
+def measured(ports, pids, texts, clients, seconds, rounds):
     """Return a row for each server; ratios are those of one round, and the row has the median."""
-    one_round(ports, texts, clients, min(1.0, seconds))  # Warm.
-    made = [one_round(ports, texts, clients, seconds) for _ in range(rounds)]
+    one_round(ports, pids, texts, clients, min(1.0, seconds))  # Warm.
+    made = [one_round(ports, pids, texts, clients, seconds) for _ in range(rounds)]
     base = next(iter(ports))
     for name in ports:
         times = [1000 * t for found in made for t in found[name][1]]
@@ -133,6 +145,7 @@ def measured(ports, texts, clients, seconds, rounds):
             "times_the_pipeline": statistics.median(ratios),
             "least_and_most_times": [min(ratios), max(ratios)],
             "p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "requests": len(times),
+            "processor_ms": 1000 * sum(found[name][2] for found in made) / len(times),
         }  # fmt: skip
 
 
@@ -176,15 +189,15 @@ def main():
     ports = {name: 18080 + number for number, name in enumerate(servers)}
     rows = []
     with ExitStack() as stack:
-        ready = {
-            name: stack.enter_context(served([*command, str(ports[name])], ports[name]))
-            for name, command in servers.items()
-        }
+        ready, pids = {}, {}
+        for name, command in servers.items():
+            made = stack.enter_context(served([*command, str(ports[name])], ports[name]))
+            ready[name], pids[name] = made
         if task == "text":  # Entities are compared in predict_speed.py, word by word.
             labels = [[label_of(each) for each in answers(p, texts[:200])] for p in ports.values()]
             assert all(found == labels[0] for found in labels), "the outputs differ"
         for clients in args.clients:
-            for row in measured(ports, texts, clients, args.seconds, args.rounds):
+            for row in measured(ports, pids, texts, clients, args.seconds, args.rounds):
                 rows.append(row)
                 print(show(row), flush=True)
     if args.output is not None:
@@ -198,7 +211,8 @@ def show(row):
     return (
         f"{row['server']:24}{row['clients']:4} clients {row['requests_per_second']:8.1f}/s "
         f"({row['times_the_pipeline']:.2f}×)  p50, p95, p99: {row['p50_ms']:.1f}, "
-        f"{row['p95_ms']:.1f}, {row['p99_ms']:.1f} ms"
+        f"{row['p95_ms']:.1f}, {row['p99_ms']:.1f} ms  "
+        f"processor {row['processor_ms']:.1f} ms"
     )
 
 
