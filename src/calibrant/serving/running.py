@@ -94,9 +94,10 @@ def server(application: Any, seconds: float = 30.0, patience: float = 10.0) -> A
 
 def _impatient(seconds: float) -> Any:
     """Return uvicorn's protocol, for clients that stop to send or to read."""
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+    # Not the parser of httptools, which reads heads of any size.
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Impatient(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    class Impatient(H11Protocol):  # type: ignore[misc]
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.loop.call_later(seconds, self._look, (None, 0), 1)

@@ -111,9 +111,9 @@ class OnnxScorer:
         runtime = require("onnxruntime", "runtime", "Predicting with an export")
         options = runtime.SessionOptions()
         options.log_severity_level = 3
-        # Its threads wait actively for work, which keeps the processor from others. By default
-        # they do so also after a run, while the answer is written and the next one is read.
-        options.add_session_config_entry("session.force_spinning_stop", "1")
+        # Its threads wait actively for work, by default also long after a run, which keeps the
+        # processor from others. Within a run they wait less than this.
+        options.add_session_config_entry("session.intra_op.spin_duration_us", "50")
         threads = os.environ.get("OMP_NUM_THREADS", "")
         if threads.isdigit():
             options.intra_op_num_threads = int(threads)
