@@ -97,7 +97,7 @@ def _impatient(seconds: float) -> Any:
     # Not the parser of httptools, which reads heads of any size.
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Impatient(H11Protocol):  # type: ignore[misc]
+    class Impatient(H11Protocol):
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self.loop.call_later(seconds, self._look, (None, 0), 1)
