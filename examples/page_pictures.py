@@ -2,8 +2,8 @@
 
     python examples/page_pictures.py RUN MASKS --output docs/images
 
-RUN finds entities, MASKS is a run of '--task segmentation'. Needs the extra 'serve', Chromium and
-chromedriver.
+RUN is one of ``calibrant demo``, MASKS one of ``calibrant train --task segmentation --data shapes
+--epochs 25``. Needs the extra 'serve', Chromium and chromedriver.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from calibrant.serving import app
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.browser import Browser, served
 
-TEXT = (
-    "Germany beat Japan 3-1 in Lyon on Sunday, and coach Anna Lind praised Bayern's young keeper. "
-    "Reuters reported that Norvik Holdings will open an office near Lake Paris next spring."
+TEXT = (  # In the language of the demo's news.
+    "Lukas Dunman was born in Chelsea and studied at Labith Energy. Analysts at Kos Energy expect "
+    "weak demand for the Optiworx Pero. Hartsen and Stefan were married on Saturday."
 )
 SIZE = {"width": 900, "height": 760}
 
@@ -45,7 +45,7 @@ def main() -> None:
         browser = Browser(Path(folder) / "profile")
         try:
             predictor = calibrant.load(args.run)
-            save(args.output / "serve.png", entities(browser, predictor))
+            save(args.output / "serve.png", entities(browser, predictor, Path(args.run)))
             save(args.output / "review.png", review(browser, predictor, Path(folder)))
             save(args.output / "masks.png", masks(browser, calibrant.load(args.masks)))
         finally:
@@ -58,9 +58,9 @@ def save(path: Path, picture: bytes) -> None:
         unfinished.write_bytes(picture)
 
 
-def entities(browser: Browser, predictor: Any) -> bytes:
+def entities(browser: Browser, predictor: Any, run: Path) -> bytes:
     """Show a text with its entities at a target risk of 15 %."""
-    with served(app(predictor)) as address:
+    with served(app(predictor, report=run / "report.html")) as address:
         browser.open(address, **SIZE)
         browser.wait("!document.getElementById('ask').hidden")
         browser.run("document.getElementById('text').value = arguments[0]", TEXT)
@@ -89,14 +89,14 @@ def masks(browser: Browser, predictor: Any) -> bytes:
             base64.b64encode(file.getvalue()).decode(),
         )
         done(browser)
-        slide(browser, 3)
+        slide(browser, 6)  # 5 %
         done(browser)
         return browser.png()
 
 
 def review(browser: Browser, predictor: Any, folder: Path) -> bytes:
     """Show the second document of a review, after the first was accepted."""
-    texts = [*TEXT.split(". "), "Anna Lind met Boris in Rome."]
+    texts = [f"{one.rstrip('.')}." for one in TEXT.split(". ")]
     documents = [of_prediction(str(i), one) for i, one in enumerate(predictor.predict(texts))]
     types = TagSet.of(predictor.labels).types
     decisions = Decisions(folder / "decisions.jsonl", documents)
