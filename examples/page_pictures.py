@@ -89,7 +89,7 @@ def masks(browser: Browser, predictor: Any) -> bytes:
             base64.b64encode(file.getvalue()).decode(),
         )
         done(browser)
-        slide(browser, 6)  # 5 %
+        slide(browser, 3)
         done(browser)
         return browser.png()
 
