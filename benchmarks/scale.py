@@ -331,11 +331,7 @@ def tables(results):
 
 def _shared(one, ray):
     """Say so if other programs had a part of the processors: then seconds mean little."""
-    shares = [each.get("share_of_others") for each in (one, ray)]
-    if None in shares:
-        yield "Other programs ran at the same time, so that seconds tell little."
-        return
-    share = max(shares)
+    share = max(one["share_of_others"], ray["share_of_others"])
     yield f"Other programs used {100 * share:.0f} % of the processors meanwhile."
     if share > _QUIET:
         yield (

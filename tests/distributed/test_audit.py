@@ -131,6 +131,26 @@ def _opened_with(scores):
     return opened
 
 
+class Measured(LocalEngine):
+    """Notes how many bytes each part returns."""
+
+    def __init__(self):
+        self.sizes = []
+
+    def map(self, task, parts):
+        for result in super().map(task, parts):
+            self.sizes.append(len(result))
+            yield result
+
+
+def test_without_intervals_parts_return_sums_without_blocks(tmp_path):
+    folder = str(write_shards(random_predictions(3000), tmp_path / "shards", [1000]))
+    engines = [Measured(), Measured()]
+    for engine, bootstrap in zip(engines, (0, 100), strict=True):
+        audit(folder, engine=engine, bootstrap=bootstrap)
+    assert 5 * max(engines[0].sizes) < min(engines[1].sizes)
+
+
 def test_ignored_rows_are_counted_once(tmp_path):
     p = random_predictions()
     labels = p.labels.copy()

@@ -76,6 +76,7 @@ def audit(
     reader = reader_of(opened.dataset, columns, kind, opened.schemas)
     shown = (per,) if isinstance(per, str) else tuple(per)
     options = {"reduction": reduction, "mistakes_shown": mistakes, "per": shown}
+    options |= {"intervals": bootstrap > 0}
     many = opened.dataset.count() > MOST_SORTED
     task = _Collect(reader, Bins(bins, closed), keep_together, options, many, seed, calibrator)
     found = opened.dataset.reduce(task, _join)
