@@ -80,7 +80,7 @@ def test_a_page_becomes_a_notebook(tmp_path):
     execution.Page(tmp_path / "source", "t/a.md").write_notebook(text)
     book = json.loads((tmp_path / "extra/notebooks/t-a.ipynb").read_text("utf-8"))
     sources = [cell["source"] for cell in book["cells"]]
-    assert sources[0] == "%pip install --quiet 'calibrant[plots]'\n%matplotlib inline"
+    assert sources[0].startswith("%pip install --quiet 'calibrant[plots]'\n%matplotlib inline\n")
     assert sources[1] == f"# T\n\n[a]({execution.SITE}t/b.html)"
     assert sources[2] == sources[4] == "!calibrant audit x.csv"
     assert 'IFrame("a.html"' in sources[3]

@@ -37,6 +37,11 @@ BLOCK = re.compile(r"^```(python|sh) run([^\n]*)\n(.*?)^```\n", re.MULTILINE | r
 NEEDS = re.compile(r"<!-- needs: ([\w,]*) -->\n")
 SITE = "https://calibrant.github.io/calibrant/"
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+# A kernel may run in an environment that is not active: its commands are beside its Python.
+PATH = """\
+import os, sys
+os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+"""
 EXTRA = "../extra"  # Beside the pages: files that the site takes as they are.
 # The environment of a page: offline, one thread, tables of one width.
 QUIET = {"MPLBACKEND": "agg", "COLUMNS": "86", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
@@ -167,7 +172,7 @@ class Page:
     def write_notebook(self, text: str) -> str:
         """Write the page as a notebook without outputs; return the link to it."""
         extras = f"[{needs}]" if (needs := needs_of(text)) else ""
-        cells = [code_cell(f"%pip install --quiet 'calibrant{extras}'\n%matplotlib inline")]
+        cells = [code_cell(f"%pip install --quiet 'calibrant{extras}'\n%matplotlib inline\n{PATH}")]
         parts = BLOCK.split(with_web_links(NEEDS.sub("", text), self.place))
         for start in range(0, len(parts), 4):
             cells += [markdown_cell(parts[start])] if parts[start].strip() else []
