@@ -374,3 +374,17 @@ def test_calibrated_probabilities_are_compared_too(exports):
     signals.signals_ = ("length",)
     run.calibrator = signals
     assert calibrated_difference(run, model) is None
+
+
+def test_attention_is_exported_in_single_steps_and_the_model_stays_as_it_was(runs, tmp_path):
+    import onnx
+
+    from calibrant.export.tracing import trace
+
+    predictor = calibrant.load(runs["ner"], device="cpu")
+    parts = [m for m in predictor.scorer.model.modules() if hasattr(m, "set_attn_implementation")]
+    assert {part.config._attn_implementation for part in parts} == {"sdpa"}
+    assert trace(predictor, tmp_path / "model.onnx") < 1e-6
+    assert {part.config._attn_implementation for part in parts} == {"sdpa"}
+    nodes = onnx.load(tmp_path / "model.onnx").graph.node
+    assert "IsNaN" not in {node.op_type for node in nodes}  # Torch's own attention has it.
