@@ -9,21 +9,24 @@ on one core), or loads it with ``--weights``. It keeps logits, the signals of a 
 (mean and deviation of each channel) of inner layers, for parts of the training, validation and test
 images: clean, and with each corruption.
 
-``study`` always leaves the tested kind out of the fit. ``random copies`` adds kinds that are drawn
-for each image (random-filter, -waves, -tones); ``strict`` leaves out the one that resembles the
-tested kind most. ``damage`` is a signal: a small network reads the moments and says how likely
-damage has changed the prediction. It learned that from randomly damaged training images, without
-labels, so no tested kind and no validation image. ``oracle`` knows kind and strength.
+``study`` always leaves the tested kind out of the fit. ``damage`` is a signal: a small network
+reads the moments and says how likely damage has changed the prediction. It learned that from
+training images under random kinds, without labels, so no tested kind and no validation image. By
+default these are the five kinds of ``RANDOM_KINDS``; ``three`` has filters, waves and tones alone,
+``four`` blocks too. ``mix`` adds copies of validation with one of the random kinds for each image,
+as `calibrant train` makes them. ``strict`` leaves out, of the signal and of the mix, the random
+kinds that resemble the tested one. ``oracle`` knows kind and strength.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,8 +35,10 @@ from torch.nn import functional
 
 from calibrant import Predictions
 from calibrant.calibrators import ShiftAware, Temperature
-from calibrant.corruptions import IMAGE
+from calibrant.corruptions import IMAGE, IMAGE_COPIES
+from calibrant.corruptions.counter_random import uniform
 from calibrant.corruptions.image import corrupt_images
+from calibrant.corruptions.names import RANDOM_KINDS
 from calibrant.experiments.record import circumstances
 from calibrant.metrics import ece
 from calibrant.tasks.damage_signal import DamageReader, learned_from
@@ -41,14 +46,17 @@ from calibrant.tasks.feature_signals import _centres, feature_signals
 from calibrant.tasks.scoring import SIGNALS
 
 STRENGTHS = (1, 3, 5)
-RANDOM = ("random-filter", "random-waves", "random-tones")
-KINDS = tuple(kind for kind in IMAGE if kind not in RANDOM)
+MIX = "random-mix"
+KINDS = tuple(kind for kind in IMAGE if not kind.startswith("random-"))
 NEAREST = {
     "random-filter": ("gaussian-blur", "defocus-blur", "motion-blur", "pixelate"),
     "random-waves": ("gaussian-noise", "shot-noise", "impulse-noise"),
     "random-tones": ("contrast", "brightness"),
+    "random-blocks": ("pixelate", "jpeg"),
+    "random-veils": ("contrast", "brightness"),
 }
 CLEAN = "clean"
+MIXED = tuple(name for name in IMAGE_COPIES if name.startswith(MIX))
 SIZES = {"train": 3000, "valid": 3000, "test": 3000}
 TRAINED = 45_000  # Images that the network is trained on; the others are for validation.
 ROWS = 1 << 14
@@ -257,8 +265,9 @@ def collect(options: argparse.Namespace) -> None:
     centres = _known_centres(reader, *(v[: 2 * SIZES["train"]] for v in images.parts["train"]))
     for split, size in SIZES.items():
         pixels, labels = (values[:size] for values in images.parts[split])
-        kinds = {"train": RANDOM, "valid": (*KINDS, *RANDOM), "test": KINDS}[split]
-        for name in (CLEAN, *(f"{kind}-{s}" for kind in kinds for s in STRENGTHS)):
+        kinds = RANDOM_KINDS if split == "train" else KINDS
+        names = (CLEAN, *(f"{kind}-{s}" for kind in kinds for s in STRENGTHS))
+        for name in (*names, *(MIXED if split == "valid" else ())):
             changed = pixels
             if name != CLEAN:
                 which, _, strength = name.rpartition("-")
@@ -269,8 +278,16 @@ def collect(options: argparse.Namespace) -> None:
             signals = feature_signals(logits, features, centres)
             columns = {"logits": logits.half(), "labels": labels, "signals": signals,
                        "moments": moments.half()}  # fmt: skip
+            if name in MIXED:
+                columns["drawn"] = drawn_kinds(pixels, seed)
             kept |= {f"{split}/{name}/{c}": values.numpy() for c, values in columns.items()}
     np.savez(options.out, **kept)
+
+
+def drawn_kinds(pixels: Tensor, seed: int) -> Tensor:
+    """Return the number of the random kind that each image of a mix has."""
+    drawn = uniform(pixels, seed, f"{MIX}, kind", each=1)[:, 0]
+    return (drawn * len(RANDOM_KINDS)).long()
 
 
 def _known_centres(reader: Reader, pixels: Tensor, labels: Tensor) -> Tensor:
@@ -287,39 +304,50 @@ class Parts:
         arrays = np.load(path)
         self.arrays = {name: arrays[name] for name in arrays.files}
         self.about = json.loads(str(self.arrays["about"]))
-        self.damage = damage_signal(self.arrays)
+        self.damage = functools.cache(functools.partial(damage_signal, self.arrays))
 
     def get(
-        self, split: str, names: Sequence[str], *, damage: bool = False, batch: int = 0
+        self, split: str, names: Sequence[str], random: Sequence[str] = (), batch: int = 0
     ) -> Predictions:
-        """Return parts one after the other, with the signals of a run."""
+        """Return parts one after the other, with the signals of a run.
+
+        ``random`` are the kinds that the signal of damage is learned from, and those of the rows of
+        a mix; without any there is no such signal.
+        """
         scores, labels, signals, copies, batches = [], [], [], [], []
         for name in names:
             key = f"{split}/{name}"
-            scores.append(self.arrays[f"{key}/logits"].astype(np.float64))
-            labels.append(self.arrays[f"{key}/labels"])
-            columns = self.arrays[f"{key}/signals"].astype(np.float64)
-            signals.append(np.column_stack([columns, self.damage[key]]))
+            rows = self._rows(key, random)
+            scores.append(self.arrays[f"{key}/logits"][rows].astype(np.float64))
+            labels.append(self.arrays[f"{key}/labels"][rows])
+            columns = self.arrays[f"{key}/signals"][rows].astype(np.float64)
+            found = [self.damage(tuple(random))[key][rows]] if random else []
+            signals.append(np.column_stack([columns, *found]))
             count = len(columns)
             copies.append(np.full(count, "" if name == CLEAN else name, "U32"))
             batches.append(np.random.default_rng(0).permutation(count) // (batch or 1))
         groups = {"corruption": np.concatenate(copies)}
         if batch:
             groups["batch"] = np.concatenate(batches)
-        table = np.concatenate(signals).T
-        given = dict(zip(SIGNALS, table, strict=True))
-        if not damage:
-            del given["damage"]
+        given = dict(zip(SIGNALS, np.concatenate(signals).T, strict=False))
         return Predictions.from_logits(
             np.concatenate(scores), np.concatenate(labels), groups=groups, signals=given
         )
 
+    def _rows(self, key: str, random: Sequence[str]) -> Any:
+        if f"{key}/drawn" not in self.arrays:
+            return slice(None)
+        kept = [number for number, kind in enumerate(RANDOM_KINDS) if kind in random]
+        return np.isin(self.arrays[f"{key}/drawn"], kept)
 
-def damage_signal(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+
+def damage_signal(
+    arrays: Mapping[str, np.ndarray], kinds: tuple[str, ...]
+) -> dict[str, np.ndarray]:
     """Return the signal of damage of each part, as :func:`learned_damage` learns it.
 
-    The network learned from training images: clean ones, and randomly damaged ones, whose
-    prediction is or is not that of the clean image.
+    The network learned from training images: clean ones, and ones with damage of random ``kinds``,
+    whose prediction is or is not that of the clean image.
     """
 
     def moments(key: str) -> Tensor:
@@ -328,7 +356,7 @@ def damage_signal(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     def predicted(name: str) -> Tensor:
         return torch.as_tensor(arrays[f"train/{name}/logits"].argmax(1))
 
-    damaged = [f"{kind}-{s}" for kind in RANDOM for s in STRENGTHS]
+    damaged = [f"{kind}-{s}" for kind in kinds for s in STRENGTHS]
     found = learned_from(
         (predicted(CLEAN), moments(f"train/{CLEAN}")),
         ((predicted(name), moments(f"train/{name}")) for name in damaged),
@@ -339,27 +367,37 @@ def damage_signal(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {key: reader.of(moments(key)).double().numpy() for key in keys}
 
 
-def copies(left_out: str, which: str) -> list[str]:
-    """Return clean validation and its copies without one kind; ``which`` says what else."""
-    kinds = [kind for kind in KINDS if kind != left_out or which == "seen"]
-    if which in ("all", "strict"):
-        strict = which == "strict"
-        kinds += [kind for kind in RANDOM if not (strict and left_out in NEAREST[kind])]
-    return [CLEAN, *(f"{kind}-{s}" for kind in kinds for s in STRENGTHS)]
+class Setting(NamedTuple):
+    """What is fitted: the random kinds of the signal and the mix, and further copies."""
+
+    random: tuple[str, ...] = ()
+    mix: bool = False
+    strict: bool = False
+    seen: bool = False  # Whether the tested kind is in the fit.
+    batch: int = 0
+
+    def kinds(self, tested: str) -> tuple[str, ...]:
+        """Return the random kinds, for a tested one."""
+        return tuple(k for k in self.random if not (self.strict and tested in NEAREST[k]))
+
+    def copies(self, tested: str) -> list[str]:
+        """Return clean validation and its copies without the tested kind."""
+        kinds = [kind for kind in KINDS if kind != tested or self.seen]
+        named = [f"{kind}-{s}" for kind in kinds for s in STRENGTHS]
+        return [CLEAN, *named, *(MIXED if self.mix else ())]
 
 
-SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
-    "shift-aware": ("", {}),
-    "damage": ("", {"damage": True}),
-    "shift-aware, batches": ("", {"batch": BATCH}),
-    "damage, batches": ("", {"damage": True, "batch": BATCH}),
-    "random copies, damage": ("all", {"damage": True}),
-    "random copies, damage, batches": ("all", {"damage": True, "batch": BATCH}),
-    "kind in the fit, damage": ("seen", {"damage": True}),
-    "random copies": ("all", {}),
-    "random copies, batches": ("all", {"batch": BATCH}),
-    "random copies, strict, damage": ("strict", {"damage": True}),
-    "kind in the fit": ("seen", {}),
+SETTINGS: dict[str, Setting] = {
+    "shift-aware": Setting(),
+    "damage, three kinds": Setting(RANDOM_KINDS[:3]),
+    "damage, four kinds": Setting(RANDOM_KINDS[:4]),
+    "damage": Setting(RANDOM_KINDS),
+    "damage, mix": Setting(RANDOM_KINDS, mix=True),
+    "damage, four kinds, strict": Setting(RANDOM_KINDS[:4], strict=True),
+    "damage, mix, strict": Setting(RANDOM_KINDS, mix=True, strict=True),
+    "damage, mix, kind in the fit": Setting(RANDOM_KINDS, mix=True, seen=True),
+    "shift-aware, batches": Setting(batch=BATCH),
+    "damage, mix, batches": Setting(RANDOM_KINDS, mix=True, batch=BATCH),
 }
 
 
@@ -374,17 +412,18 @@ def study(parts: Parts, settings: Sequence[str]) -> Iterator[dict[str, Any]]:
         for name in tests:
             fitted = ShiftAware(rows=ROWS).fit(parts.get("valid", [name]))
             yield measured("oracle", name, fitted.transform(parts.get("test", [name])))
-    for setting, (which, options) in SETTINGS.items():
-        if setting not in settings:
+    for name, setting in SETTINGS.items():
+        if name not in settings:
             continue
         for kind in ("", *KINDS):
-            valid = parts.get("valid", copies(kind, which), **options)
+            options: dict[str, Any] = {"random": setting.kinds(kind), "batch": setting.batch}
+            valid = parts.get("valid", setting.copies(kind), **options)
             start = time.perf_counter()
             fitted = ShiftAware(clean_weight=1.0, rows=ROWS).fit(valid)
             took = time.perf_counter() - start
-            for name in [f"{kind}-{s}" for s in STRENGTHS] if kind else [CLEAN]:
-                new = fitted.transform(parts.get("test", [name], **options))
-                yield {**measured(setting, name, new), "fit_s": took}
+            for part in [f"{kind}-{s}" for s in STRENGTHS] if kind else [CLEAN]:
+                new = fitted.transform(parts.get("test", [part], **options))
+                yield {**measured(name, part, new), "fit_s": took}
 
 
 def measured(setting: str, name: str, test: Predictions) -> dict[str, Any]:

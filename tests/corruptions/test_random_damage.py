@@ -6,6 +6,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from calibrant.corruptions import IMAGE, RANDOM_DAMAGE, parse_corruption  # noqa: E402
+from calibrant.corruptions.image import corrupt_images  # noqa: E402
+from calibrant.corruptions.names import RANDOM_KINDS  # noqa: E402
 from calibrant.corruptions.random_damage import (  # noqa: E402
     BLOCK_DRAWS,
     FILTER_DRAWS,
@@ -13,12 +15,13 @@ from calibrant.corruptions.random_damage import (  # noqa: E402
     random_blocks,
     random_filter,
     random_tones,
+    random_veils,
     random_waves,
 )
 
 
 def test_every_name_is_known():
-    assert len(RANDOM_DAMAGE) == 12
+    assert len(RANDOM_DAMAGE) == 15
     assert all(parse_corruption(name, IMAGE) for name in RANDOM_DAMAGE)
 
 
@@ -99,3 +102,38 @@ def test_blocks_of_one_pixel_change_nothing_and_brightness_stays():
     torch.testing.assert_close(random_blocks(images, 0.0, none), images)
     found = random_blocks(images, 0.7, none + 0.5)
     torch.testing.assert_close(found.mean((1, 2, 3)), images.mean((1, 2, 3)))
+
+
+def test_even_veils_by_hand():
+    images = torch.rand(3, 2, 5, 5, generator=torch.Generator().manual_seed(0))
+    draws = torch.tensor([[0.5, 0.3, 0.9, k, 0.2, 0.7] for k in (0.4, 0.6, 0.8)])
+    found = random_veils(images, 0.8, torch.zeros(3, 2, 5, 5), draws)
+    colours = [images[0].mean((1, 2)), torch.tensor([0.2, 0.7]), torch.tensor([0.2, 0.2])]
+    for image, colour, new in zip(images, colours, found, strict=True):
+        expected = 0.4 * image + 0.6 * colour[:, None, None]  # 0.8 · (1 + 0.5) / 2 is 0.6.
+        torch.testing.assert_close(new, expected)
+
+
+def test_clouds_are_smooth_and_as_thick_on_average():
+    noise = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    draws = torch.tensor([[0.0, 1.0, w, 0.6, 1.0, 1.0, 1.0] for w in (0.0, 0.3)])
+    share = random_veils(torch.zeros(2, 3, 64, 64), 0.8, noise, draws)  # Black under a white veil.
+    assert torch.equal(share[:, 0], share[:, 2])
+    for veil, width in zip(share[:, 0].double(), (1.0, 3.1), strict=True):
+        assert float(veil.mean()) == pytest.approx(0.4, abs=0.002)
+        assert float(veil.std()) == pytest.approx(0.4 * 0.6 * 0.6, rel=0.03)
+        step = veil.diff(dim=1).square().mean() / veil.var()
+        # Of noise with a Gaussian profile of deviation σ, neighbours correlate by exp(−1 / 4σ²).
+        assert float(step) == pytest.approx(2 - 2 * np.exp(-1 / (4 * width**2)), rel=0.25)
+
+
+def test_a_mix_has_each_kind_for_some_images():
+    images = torch.rand(200, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    mixed = corrupt_images(images, "random-mix", 3)
+    assert len(RANDOM_KINDS) == 5
+    brighter = (mixed.mean((1, 2, 3)) - images.mean((1, 2, 3))).abs()
+    same_mean = float((brighter < 1e-4).float().mean())  # Blocks keep it, veils and tones do not.
+    assert 0.1 < same_mean < 0.5
+    half = corrupt_images(images[100:], "random-mix", 3, first=100)
+    torch.testing.assert_close(half, mixed[100:])
+    assert bool((mixed != images).flatten(1).any(1).all())

@@ -13,14 +13,16 @@ from torch.nn import functional
 
 from calibrant.corruptions.counter_random import normal, poisson_quantile, uniform
 from calibrant.corruptions.jpeg import jpeg
-from calibrant.corruptions.names import IMAGE, check_strength
+from calibrant.corruptions.names import IMAGE, RANDOM_KINDS, check_strength
 from calibrant.corruptions.random_damage import (
     BLOCK_DRAWS,
     FILTER_DRAWS,
     TONE_POINTS,
+    VEIL_DRAWS,
     random_blocks,
     random_filter,
     random_tones,
+    random_veils,
     random_waves,
 )
 from calibrant.errors import InputError, unknown_name
@@ -152,6 +154,19 @@ def _jpeg(images: Tensor, quality: float, _: _Draw) -> Tensor:
     return jpeg(images.flatten(0, 1)[:, None], quality).reshape(images.shape)
 
 
+def _mixed(images: Tensor, strength: int, draw: _Draw) -> Tensor:
+    """Damage each image by one of the random kinds, which is drawn."""
+    chosen = draw.uniform(images, "kind", each=1).reshape(-1, 1, 1, 1) * len(RANDOM_KINDS)
+    mixed = images
+    for number, kind in enumerate(RANDOM_KINDS):
+        level = IMAGE[kind].levels[strength - 1]
+        changed = _CHANGES[kind](
+            images, level, _Draw(draw.seed, f"{draw.kind}, {kind}", draw.first)
+        )
+        mixed = torch.where(chosen.floor() == number, changed, mixed)
+    return mixed
+
+
 _CHANGES: dict[str, _Change] = {
     "gaussian-noise": _gaussian_noise,
     "shot-noise": _shot_noise,
@@ -177,6 +192,13 @@ _CHANGES: dict[str, _Change] = {
     "random-blocks": lambda images, amount, draw: random_blocks(
         images, amount, draw.uniform(images, "blocks", each=BLOCK_DRAWS)
     ),
+    "random-veils": lambda images, amount, draw: random_veils(
+        images,
+        amount,
+        draw.normal(images),
+        draw.uniform(images, "veil", each=VEIL_DRAWS + images.shape[1]),
+    ),
+    "random-mix": lambda images, strength, draw: _mixed(images, int(strength), draw),
 }
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "IMAGE",
     "IMAGE_COPIES",
     "RANDOM_DAMAGE",
+    "RANDOM_KINDS",
     "STRENGTHS",
     "TEXT_COPIES",
     "ImageCorruption",
@@ -34,14 +35,13 @@ TEXT_COPIES, IMAGE_COPIES = (
         ("gaussian-noise", "defocus-blur", "contrast", "pixelate", "jpeg"),
     )
 )
-
+# Images also have copies with damage that no camera makes: what fits these five kinds alone trusts
+# the confidence too much where others, such as fog, leave the model sure and wrong.
+IMAGE_COPIES += tuple(f"random-mix-{strength}" for strength in STRENGTHS)
 
 # What the signal of damage is learned from: kinds that are drawn anew for each image.
-RANDOM_DAMAGE = tuple(
-    f"random-{kind}-{strength}"
-    for kind in ("filter", "waves", "tones", "blocks")
-    for strength in _COPIED
-)
+RANDOM_KINDS = tuple(f"random-{kind}" for kind in ("filter", "waves", "tones", "blocks", "veils"))
+RANDOM_DAMAGE = tuple(f"{kind}-{strength}" for kind in RANDOM_KINDS for strength in _COPIED)
 
 
 def parse_corruption(name: str, kinds: Collection[str]) -> tuple[str, int] | None:
@@ -129,6 +129,14 @@ IMAGE = {
         ),
         ImageCorruption(
             "random-blocks", "means of blocks of any size; amount", (0.1, 0.2, 0.35, 0.5, 0.7),
+            "calibrant",
+        ),
+        ImageCorruption(
+            "random-veils", "fades to a colour, even or cloudy; amount", (0.15, 0.3, 0.5, 0.7, 0.9),
+            "calibrant",
+        ),
+        ImageCorruption(
+            "random-mix", "one of the random kinds for each image; strength", (1, 2, 3, 4, 5),
             "calibrant",
         ),
     )

@@ -1,4 +1,4 @@
-"""Damage that is drawn for each image: filters, waves, tones and blocks that no camera makes.
+"""Damage that is drawn for each image: filters, waves, tones, blocks and veils no camera makes.
 
 A calibrator that learned from such copies has seen more ways to fail than the named kinds have. So
 it is less surprised by a kind that it has not seen.
@@ -14,9 +14,11 @@ __all__ = [
     "BLOCK_DRAWS",
     "FILTER_DRAWS",
     "TONE_POINTS",
+    "VEIL_DRAWS",
     "random_blocks",
     "random_filter",
     "random_tones",
+    "random_veils",
     "random_waves",
 ]
 
@@ -25,6 +27,8 @@ FILTER_DRAWS = (2 * _REACH + 1) ** 2 + 1
 TONE_POINTS = 6  # Of a tone curve, from black to white.
 _SHARPENED = 0.3  # The share of images that a filter sharpens.
 BLOCK_DRAWS = 4  # A side and a start, for rows and for columns.
+VEIL_DRAWS = 4  # Thickness, unevenness, width and choice of colour; then a colour for each channel.
+_EVEN = 0.4  # The share of veils that are as thick everywhere.
 
 
 def random_filter(images: Tensor, amount: float, draws: Tensor) -> Tensor:
@@ -95,6 +99,33 @@ def random_blocks(images: Tensor, amount: float, draws: Tensor) -> Tensor:
         for size, i in zip(images.shape[-2:], (0, 2), strict=True)
     )
     return (down[:, None] @ images.double() @ across[:, None].mT).float()
+
+
+def random_veils(images: Tensor, amount: float, noise: Tensor, draws: Tensor) -> Tensor:
+    """Fade to one colour, evenly or in clouds: x + m (colour − x).
+
+    ``draws`` (n, 4 + channels) are uniform: t, e, w, k, and a colour. m = clip(T (1 + E f), 0, 1)
+    with T = amount · (1 + t) / 2 and E = 0.6 max(0, e − 0.4). The clouds f have mean 0, deviation 1
+    and a Gaussian profile of 1 + 7w pixels; they come from one channel of white ``noise``. The
+    colour is the mean of the image for k < 1/2, else the drawn one; above 3/4 its first channel.
+    """
+    thick, uneven, width, which = (_each(draws[:, i]) for i in range(VEIL_DRAWS))
+    clouds = _clouds(noise[:, :1], 1 + 7 * width)
+    share = amount * (1 + thick) / 2 * (1 + 0.6 * (uneven - _EVEN).clamp(min=0) * clouds)
+    drawn = draws[:, VEIL_DRAWS:, None, None]
+    drawn = torch.where(which < 0.75, drawn, drawn[:, :1].expand_as(drawn))
+    colour = torch.where(which < 0.5, images.mean((2, 3), keepdim=True), drawn)
+    return images + share.clamp(0, 1) * (colour - images)
+
+
+def _clouds(noise: Tensor, width: Tensor) -> Tensor:
+    """Return noise with a Gaussian profile of ``width`` pixels, of mean 0 and deviation 1."""
+    down, across = (torch.fft.fftfreq(size, device=noise.device) for size in noise.shape[-2:])
+    frequency = down[:, None] ** 2 + across[None] ** 2
+    profile = torch.exp(-2 * (torch.pi * width) ** 2 * frequency)
+    profile[..., 0, 0] = 0
+    smooth: Tensor = torch.fft.ifft2(torch.fft.fft2(noise) * profile).real
+    return smooth / smooth.square().mean((1, 2, 3), keepdim=True).sqrt().clamp(min=1e-6)
 
 
 def _means_of_blocks(size: int, resolution: Tensor, start: Tensor) -> Tensor:
