@@ -13,9 +13,10 @@ images: clean, and with each corruption.
 reads the moments and says how likely damage has changed the prediction. It learned that from
 training images under random kinds, without labels, so no tested kind and no validation image. By
 default these are the five kinds of ``RANDOM_KINDS``; ``three`` has filters, waves and tones alone,
-``four`` blocks too. ``mix`` adds copies of validation with one of the random kinds for each image,
-as `calibrant train` makes them. ``strict`` leaves out, of the signal and of the mix, the random
-kinds that resemble the tested one. ``oracle`` knows kind and strength.
+``four`` blocks too. ``mix`` adds copies of validation with one of the random kinds for each image.
+``as calibrant train`` has the copies that it makes: five of the ten kinds, and the mix. ``strict``
+leaves out, of the signal and of the mix, the random kinds that resemble the tested one. ``oracle``
+knows kind and strength.
 """
 
 from __future__ import annotations
@@ -374,6 +375,7 @@ class Setting(NamedTuple):
     mix: bool = False
     strict: bool = False
     seen: bool = False  # Whether the tested kind is in the fit.
+    five: bool = False  # Whether only the kinds of `calibrant train` are.
     batch: int = 0
 
     def kinds(self, tested: str) -> tuple[str, ...]:
@@ -382,7 +384,8 @@ class Setting(NamedTuple):
 
     def copies(self, tested: str) -> list[str]:
         """Return clean validation and its copies without the tested kind."""
-        kinds = [kind for kind in KINDS if kind != tested or self.seen]
+        five = {name.rpartition("-")[0] for name in IMAGE_COPIES}
+        kinds = [k for k in KINDS if (k != tested or self.seen) and (k in five or not self.five)]
         named = [f"{kind}-{s}" for kind in kinds for s in STRENGTHS]
         return [CLEAN, *named, *(MIXED if self.mix else ())]
 
@@ -393,6 +396,8 @@ SETTINGS: dict[str, Setting] = {
     "damage, four kinds": Setting(RANDOM_KINDS[:4]),
     "damage": Setting(RANDOM_KINDS),
     "damage, mix": Setting(RANDOM_KINDS, mix=True),
+    "as calibrant train": Setting(RANDOM_KINDS, mix=True, five=True),
+    "as calibrant train, without the mix": Setting(RANDOM_KINDS, five=True),
     "damage, four kinds, strict": Setting(RANDOM_KINDS[:4], strict=True),
     "damage, mix, strict": Setting(RANDOM_KINDS, mix=True, strict=True),
     "damage, mix, kind in the fit": Setting(RANDOM_KINDS, mix=True, seen=True),
