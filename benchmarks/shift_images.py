@@ -377,6 +377,7 @@ class Setting(NamedTuple):
     seen: bool = False  # Whether the tested kind is in the fit.
     five: bool = False  # Whether only the kinds of `calibrant train` are.
     batch: int = 0
+    clean_weight: float = 1.0
 
     def kinds(self, tested: str) -> tuple[str, ...]:
         """Return the random kinds, for a tested one."""
@@ -397,6 +398,9 @@ SETTINGS: dict[str, Setting] = {
     "damage": Setting(RANDOM_KINDS),
     "damage, mix": Setting(RANDOM_KINDS, mix=True),
     "as calibrant train": Setting(RANDOM_KINDS, mix=True, five=True),
+    "as calibrant train, clean weight 3": Setting(
+        RANDOM_KINDS, mix=True, five=True, clean_weight=3.0
+    ),
     "as calibrant train, without the mix": Setting(RANDOM_KINDS, five=True),
     "damage, four kinds, strict": Setting(RANDOM_KINDS[:4], strict=True),
     "damage, mix, strict": Setting(RANDOM_KINDS, mix=True, strict=True),
@@ -424,7 +428,7 @@ def study(parts: Parts, settings: Sequence[str]) -> Iterator[dict[str, Any]]:
             options: dict[str, Any] = {"random": setting.kinds(kind), "batch": setting.batch}
             valid = parts.get("valid", setting.copies(kind), **options)
             start = time.perf_counter()
-            fitted = ShiftAware(clean_weight=1.0, rows=ROWS).fit(valid)
+            fitted = ShiftAware(clean_weight=setting.clean_weight, rows=ROWS).fit(valid)
             took = time.perf_counter() - start
             for part in [f"{kind}-{s}" for s in STRENGTHS] if kind else [CLEAN]:
                 new = fitted.transform(parts.get("test", [part], **options))
