@@ -16,7 +16,7 @@ default these are the five kinds of ``RANDOM_KINDS``; ``three`` has filters, wav
 ``four`` blocks too. ``mix`` adds copies of validation with one of the random kinds for each image.
 ``as calibrant train`` has the copies that it makes: five of the ten kinds, and the mix. ``strict``
 leaves out, of the signal and of the mix, the random kinds that resemble the tested one. ``oracle``
-knows kind and strength.
+knows kind and strength. ``rule`` is whether the rule of `calibrant train` takes the calibrator.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from torch.nn import functional
 
 from calibrant import Predictions
 from calibrant.calibrators import ShiftAware, Temperature
+from calibrant.comparison import select_calibrator
 from calibrant.corruptions import IMAGE, IMAGE_COPIES
 from calibrant.corruptions.counter_random import uniform
 from calibrant.corruptions.image import corrupt_images
@@ -413,6 +414,7 @@ SETTINGS: dict[str, Setting] = {
 def study(parts: Parts, settings: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield the numbers of each setting and test part."""
     tests = [CLEAN, *(f"{kind}-{s}" for kind in KINDS for s in STRENGTHS)]
+    options: dict[str, Any]
     if "temperature" in settings:
         fitted: Any = Temperature().fit(parts.get("valid", [CLEAN]))
         for name in tests:
@@ -421,11 +423,18 @@ def study(parts: Parts, settings: Sequence[str]) -> Iterator[dict[str, Any]]:
         for name in tests:
             fitted = ShiftAware(rows=ROWS).fit(parts.get("valid", [name]))
             yield measured("oracle", name, fitted.transform(parts.get("test", [name])))
+    for name in ("as calibrant train", "as calibrant train, without the mix"):
+        if "rule" in settings:
+            options = {"random": SETTINGS[name].kinds("")}
+            valid = parts.get("valid", SETTINGS[name].copies(""), **options)
+            found = select_calibrator(valid, ["temperature", "shift-aware"])
+            yield {"setting": f"rule, {name}", "chosen": found.calibrator.name,
+                   "reason": found.reason}  # fmt: skip
     for name, setting in SETTINGS.items():
         if name not in settings:
             continue
         for kind in ("", *KINDS):
-            options: dict[str, Any] = {"random": setting.kinds(kind), "batch": setting.batch}
+            options = {"random": setting.kinds(kind), "batch": setting.batch}
             valid = parts.get("valid", setting.copies(kind), **options)
             start = time.perf_counter()
             fitted = ShiftAware(clean_weight=setting.clean_weight, rows=ROWS).fit(valid)
@@ -449,6 +458,7 @@ def measured(setting: str, name: str, test: Predictions) -> dict[str, Any]:
 
 def table(records: Sequence[Mapping[str, Any]]) -> None:
     """Print means over kinds and seeds, in points, per network."""
+    records = [r for r in records if "ece" in r]
     for network in sorted({r["network"] for r in records}):
         own = [r for r in records if r["network"] == network]
 
@@ -493,7 +503,7 @@ def main() -> None:
     for name in ("study", "table"):
         step = steps.add_parser(name)
         step.add_argument("files", nargs="+", type=Path)
-    every = ("temperature", "oracle", *SETTINGS)
+    every = ("temperature", "oracle", "rule", *SETTINGS)
     steps.choices["study"].add_argument("-o", "--output", type=Path, required=True)
     steps.choices["study"].add_argument("--settings", nargs="+", choices=every, default=every)
     options = parser.parse_args()
