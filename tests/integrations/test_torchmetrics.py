@@ -135,8 +135,8 @@ def test_a_process_without_rows_adds_an_empty_state(of_two_processes):
 def test_states_that_mean_different_things_are_refused_in_every_process(of_two_processes):
     for found in of_two_processes:
         assert len(found["refused"]) == 4
-        for said in found["refused"]:
-            assert "the same bins, classes, blocks and kind of weights in every process" in said
+        for message in found["refused"]:
+            assert "the same bins, classes, blocks and kind of weights in every process" in message
 
 
 def test_lightning_logs_the_metrics_of_the_whole(of_two_processes):

@@ -28,7 +28,7 @@ def rows_of(rank):
 def refused(rank):
     """Return what each process says to states that mean different things on the others."""
     logits, labels = data()
-    p, said = Predictions.from_logits(logits, labels), []
+    p, messages = Predictions.from_logits(logits, labels), []
     other = Predictions.from_logits(logits, labels, weights=np.ones(len(labels)))
     for mine in (
         accumulate(p, bins=15 + rank),
@@ -38,10 +38,10 @@ def refused(rank):
     ):
         try:
             mine.all_reduce()
-            said.append("nothing")
+            messages.append("nothing")
         except InputError as error:
-            said.append(str(error))
-    return said
+            messages.append(str(error))
+    return messages
 
 
 def with_lightning(rank):
