@@ -188,5 +188,7 @@ def test_head_noise_is_the_outermost_part():
         HeadNoise(with_=Mmce(CrossEntropy()))
     with pytest.raises(InputError, match="CrossEntropy"):
         HeadNoise(with_=CrossEntropy())
+    with pytest.raises(InputError, match="got the class Mmce"):
+        HeadNoise(with_=Mmce)
     with pytest.raises(InputError, match="reduction"):
         HeadNoise(reduction="none")

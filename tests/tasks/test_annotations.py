@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from calibrant.errors import InputError
 from calibrant.tasks.language.characters import BLANK
-from calibrant.tasks.language.marked_text import cut_text, from_spans
+from calibrant.tasks.language.marked_text import cut_text, ends_note, from_spans
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.words import PLAIN, split_words
 from calibrant.tasks.ner.corpora.annotations import read_jsonl, read_table
 from calibrant.tasks.ner.corpora.sentence_files import read_sentences
+from calibrant.tasks.ner.corpus import load_corpus
 
 
 def written(tmp_path: Path, *records: object) -> Path:
@@ -55,7 +56,8 @@ def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
             {"text": "a", "spans": [[0, 2, "X"]]},
             "0:2 .X. is not inside of the text, which has 1 ch",
         ),
-        ({"text": "a  b", "spans": [[1, 3, "X"]]}, "span 1:3 .X. holds no word"),
+        ({"text": "a  b", "spans": [[1, 3, "X"]]}, "span 1:3 .X. holds no word of the text.$"),
+        ({"text": "a b", "spans": [[2, 2, "X"]]}, "no word of the text; the end is exclusive"),
         ({"text": "abc", "spans": [[0, 2, "X"], [1, 3, "Y"]]}, "0:2 .X. and 1:3 .Y. overlap"),
         ({"text": "abc", "spans": [[0, 2]]}, "expected spans with start, end and label"),
         ({"text": "abc", "spans": [{"start": 0}]}, "expected spans with start, end and label"),
@@ -93,6 +95,34 @@ def test_spans_that_share_a_word() -> None:
     assert shared.unfit == (1, 0, 1)
     lost = from_spans("ab", [(0, 1, "X"), (1, 2, "Y")])
     assert (lost.tags, lost.unfit) == (("B-X",), (2,))
+
+
+def test_inclusive_ends_are_noticed(tmp_path: Path) -> None:
+    def folder(name: str, text: str, *spans: tuple[int, int]) -> Path:
+        marks = [{"start": start, "end": end, "label": "X"} for start, end in spans]
+        made = tmp_path / name
+        made.mkdir()
+        for split in ("train", "dev", "test"):
+            line = json.dumps({"text": text, "entities": marks})
+            (made / f"{split}.jsonl").write_text(f"{line}\n" * 3)
+        return made
+
+    text = "Anna Lund sings in Paris"
+    short = load_corpus(str(folder("inclusive", text, (0, 8), (19, 23)))).notes
+    assert short[0].startswith("18 of 18 entities end one character before the end of a word")
+    assert "ends are exclusive" in short[0]
+    assert load_corpus(str(folder("exclusive", text, (0, 9), (19, 24)))).notes == ()
+    assert "18 of 18" not in " ".join(  # A Korean particle is written to its name.
+        load_corpus(str(folder("korean", "서울은 부산과", (0, 2), (4, 6)))).notes
+    )
+
+
+def test_a_few_entities_that_end_early_are_no_sign() -> None:
+    early = from_spans("Germans sing", [(0, 6, "X")])
+    whole = from_spans("Germans sing", [(0, 7, "X")])
+    assert ends_note([early] * 4) == ()
+    assert ends_note([early] * 5 + [whole] * 5) == ()
+    assert len(ends_note([early] * 6 + [whole] * 5)) == 1
 
 
 def test_a_text_is_cut_into_sentences() -> None:

@@ -236,6 +236,8 @@ def test_label_smoothing_beside_the_method_is_refused(tmp_path):
             args=arguments(tmp_path, label_smoothing_factor=0.1),
             method="focal",
         )
+    with pytest.raises(InputError, match=r"LabelSmoothing\(alpha=0.2\)"):  # It has no config.
+        Trainer(torch.nn.Linear(2, 3), arguments(tmp_path, label_smoothing_factor=0.2))
 
 
 def test_the_numbers_of_the_examples_reach_the_method_and_not_the_model(tmp_path):
@@ -354,8 +356,26 @@ def test_data_without_labels(tmp_path):
     trainer = Trainer(
         model=tiny_bert(), args=arguments(tmp_path), train_dataset=rows, method="cross_entropy"
     )
-    with pytest.raises(InputError, match="no column 'labels'"):
+    with pytest.raises(InputError, match="no 'labels'"):
         trainer.train()
+
+
+def test_a_model_that_names_no_labels(tmp_path):
+    class Tagger(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embeddings = torch.nn.Embedding(50, 8)
+            self.classifier = torch.nn.Linear(8, CLASSES)
+
+        def forward(self, input_ids, attention_mask=None):
+            return {"logits": self.classifier(self.embeddings(input_ids))}
+
+    with pytest.raises(InputError, match=r"its forward names none.*label_names=\['labels'\]"):
+        train(tmp_path, head_noise(), Tagger())
+    before = Tagger()
+    after = copy.deepcopy(before)
+    train(tmp_path, head_noise(), after, label_names=["labels"])
+    assert not torch.equal(after.classifier.weight, before.classifier.weight)
 
 
 def test_an_empty_holdout(tmp_path):

@@ -171,12 +171,13 @@ def head_noise_error_regularization(
 
 
 def _as_parts(with_: Regularizer | Sequence[Regularizer]) -> list[Regularizer]:
-    parts = [with_] if isinstance(with_, Method) else list(with_)
+    parts = list(with_) if isinstance(with_, Iterable) else [with_]
     for part in parts:
         if not isinstance(part, Regularizer) or part.has_task:
             raise InputError(
                 "HeadNoise: with_ takes regularisers without a task, such as "
-                f"ErrorRegularization(weight=0.05); got {type(part).__name__}"
+                "ErrorRegularization(weight=0.05); got "
+                f"{f'the class {part.__name__}' if isinstance(part, type) else type(part).__name__}"
                 f"{' with a task' if isinstance(part, Regularizer) else ''}."
             )
     return parts

@@ -75,12 +75,8 @@ class Trainer(_Trainer):
         self._inputs: dict[str, Any] = {}
         self._examples: Tensor | None = None
         self._holdout: Iterator[Any] = iter(())
+        _check_smoothing(kwargs["args"] if "args" in kwargs else next(iter(args[1:]), None))
         super().__init__(*args, **{**kwargs, "compute_loss_func": self._method_loss})
-        if self.args.label_smoothing_factor:
-            raise InputError(
-                "Trainer: the method computes the loss, so label_smoothing_factor would do nothing;"
-                f" use LabelSmoothing(alpha={self.args.label_smoothing_factor})."
-            )
         if self.args.n_gpu > 1:
             raise InputError(
                 f"Trainer: {self.args.n_gpu} GPUs in one process (DataParallel) copy the model "
@@ -149,9 +145,11 @@ class Trainer(_Trainer):
     def _checked_labels(self, labels: Any) -> Tensor:
         if isinstance(labels, Tensor):
             return labels
+        name = next(iter(self.label_names), None)
+        missing = "its forward names none" if name is None else f"the batches have no '{name}'"
         raise InputError(
-            f"Trainer: the batches have no column '{self.label_names[0]}', and a method learns "
-            "from labels: name it so in the data set, or give TrainingArguments(label_names=…)."
+            f"Trainer: a method learns from labels, and {missing}: give "
+            "TrainingArguments(label_names=['labels']) with the column of the data set."
         )
 
     @torch.no_grad()
@@ -164,7 +162,7 @@ class Trainer(_Trainer):
         if batch is None:
             raise InputError(_NO_HOLDOUT)
         inputs = dict(self._prepare_inputs(batch))
-        labels = self._checked_labels(inputs.pop(self.label_names[0], None))
+        labels = self._checked_labels(inputs.pop(next(iter(self.label_names), ""), None))
         inputs.pop("examples", None)
         with evaluating(self._hook.model):
             logits = logits_of(self._hook.model(**inputs))
@@ -194,6 +192,15 @@ class Trainer(_Trainer):
             if file.exists():
                 self.method.load_state_dict(torch.load(file, weights_only=True))
                 return
+
+
+def _check_smoothing(arguments: Any) -> None:
+    # Before transformers reads it, which then asks a plain module for its config.
+    if factor := getattr(arguments, "label_smoothing_factor", 0):
+        raise InputError(
+            "Trainer: the method computes the loss, so label_smoothing_factor would do nothing;"
+            f" use LabelSmoothing(alpha={factor})."
+        )
 
 
 def _loss_first(loss: Tensor, outputs: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import nearest_path
 from calibrant.tasks.language.detokenise import Detokeniser
-from calibrant.tasks.language.marked_text import recut
+from calibrant.tasks.language.marked_text import ends_note, recut
 from calibrant.tasks.language.sentences import Sentence, to_bio
 from calibrant.tasks.language.splitter_choice import Cutting, choose_cutting, restored
 from calibrant.tasks.language.synthetic import generate_splits
@@ -159,6 +159,7 @@ def _cut(
     train = [sentence for sentence in parts.get("train", ()) if sentence.text is not None]
     if not train:
         return parts, None
+    notes.extend(ends_note([sentence for part in parts.values() for sentence in part]))
     marked = choose_cutting(train, Detokeniser(""))
     cut: dict[str, Sequence[Sentence]] = {
         split: cut_as(part, marked) for split, part in parts.items()

@@ -11,6 +11,7 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.feature_signals import with_saved_signals
 from calibrant.tasks.label_matching import in_tags_of
+from calibrant.tasks.language.marked_text import ends_note
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
 from calibrant.tasks.ner.corpora.shared_types import in_types_of
@@ -40,6 +41,7 @@ class TaggedSentences(LabelledExamples):
         found = some_examples(
             load_test(named or target.data, target.directory, cutting), target.data
         )
+        self.notes = ends_note(found)
         found = [replace(s, tags=in_tags_of(self.labels, s.tags)) for s in found]
         raw = any(sentence.text is not None for sentence in found)
         # Whether the run has a calibrator for raw text.
@@ -49,7 +51,7 @@ class TaggedSentences(LabelledExamples):
             self.sentences, self.judged = found, [[True] * len(s) for s in found]
         else:
             self.sentences, self.judged = in_types_of(self.labels, found, target.data)
-            self.notes = _left_out(found, self.judged)
+            self.notes += _left_out(found, self.judged)
 
     def validation(self, training: Mapping[str, Any]) -> tuple[str, str]:
         """Name the predictions and the calibrator of raw text, if this is raw text."""
