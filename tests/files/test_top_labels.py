@@ -326,3 +326,12 @@ def test_a_class_called_na_is_one_in_all_chunks(tmp_path: Path, suffix: str) -> 
         list(stream(late, rows=1))
     names = Columns(label_names=["a", "NA"])
     assert sum(len(part) for part in stream(late, names, rows=1)) == 4
+
+
+def test_a_score_of_the_positive_class_needs_its_kind(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("score,label\n.9,spam\n.2,ham\n")
+    with pytest.raises(InputError, match=r"'spam' \(--probabilities-column score\)"):
+        read(path, Columns(positive="spam"))
+    found = read(path, Columns(positive="spam", probabilities="score"))
+    assert found.labels.tolist() == [1, 0]

@@ -223,6 +223,8 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
     truth = truth or _first(source, _LABEL, but=predicted)
     correct = columns.correct or _first(source, _CORRECT)
     if correct is None and (truth is None or predicted is None):
+        if columns.positive is not None:
+            raise _unknown_score(source, confidence, columns.positive)
         raise _no_labels(source, confidence, truth, predicted)
     label = truth if truth is not None and predicted is not None else correct or confidence
     return _of_top_labels(source, columns, confidence, label, predicted, correct)
@@ -240,6 +242,15 @@ def _no_labels(
         f"{source.path}: no column{'' if one else 's'} of {' and '.join(missing.values())} labels "
         f"for '{confidence}'; {_seen(source)}. Name {'it' if one else 'them'} ({options}), or a "
         "column that says which predictions are right (--correct-column)."
+    )
+
+
+def _unknown_score(source: Source, score: str, positive: str) -> InputError:
+    """Return the error for a score of the positive class whose name does not say what it is."""
+    return InputError(
+        f"{source.path}: '{score}' does not say if it is the probability of '{positive}' "
+        f"(--probabilities-column {score}) or its log-odds (--logits-column {score}); "
+        f"{_seen(source)}."
     )
 
 
