@@ -1,6 +1,7 @@
 """Prediction sets: hand-computed, by plain loops, few examples, ties, groups, and coverage."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def test_scores_by_hand():
     np.testing.assert_allclose(conformity_scores(p, "aps"), [[0.9, 0.0, 0.6]])
     raps = conformity_scores(p, "raps", penalty=0.1, free=1)
     np.testing.assert_allclose(raps, [[0.9 + 0.2, 0.0, 0.6 + 0.1]])
-    u = np.random.default_rng(5).random()
+    u = conformal._drawn(np.array([[0.1, 0.6, 0.3]]), seed=5)[0]
     expected = [[0.9 + (1 - u) * 0.1, (1 - u) * 0.6, 0.6 + (1 - u) * 0.3]]
     np.testing.assert_allclose(conformity_scores(p, "aps", randomised=True, seed=5), expected)
 
@@ -83,7 +84,7 @@ def test_coverage(score, randomised, per):
         options = {"score": score, "randomised": randomised, "per": per, "seed": seed}
         policy = guarantee(p[:100], coverage=0.8, **options)
         test = p[100:]
-        hit.append(policy.sets(test, seed=seed + 1)[np.arange(300), test.labels].mean())
+        hit.append(policy.sets(test)[np.arange(300), test.labels].mean())
     assert np.mean(hit) >= 0.8 - 3 * np.std(hit) / math.sqrt(40)
     if score != "lac" and not randomised:
         assert policy.sets(test).any(axis=1).all()  # Never empty.
@@ -120,8 +121,31 @@ def test_ties():
 def test_seeds():
     p = made()
     policy = guarantee(p, coverage=0.9, score="aps", randomised=True, seed=3)
-    assert (policy.sets(p) == policy.sets(p, seed=4)).all()
-    assert (policy.sets(p) != policy.sets(p, seed=3)).any()
+    other = replace(policy, settings={**policy.settings, "seed": 4})
+    assert (policy.sets(p) != other.sets(p)).any()
+
+
+@pytest.mark.parametrize("score", ["aps", "raps"])
+def test_rows_that_come_alone_have_the_sets_of_the_whole_file(score):
+    """With numbers by place, all would have that of the first row: at seed 2, 25 % were covered."""
+    hit = []
+    for seed in range(8):
+        p = made(1000, sharp=1.0, seed=seed)
+        policy = guarantee(p[:500], coverage=0.5, score=score, randomised=True, seed=2)
+        alone = np.concatenate([policy.sets(p[i : i + 1]) for i in range(500, 1000)])
+        np.testing.assert_array_equal(alone, policy.sets(p[500:]))
+        hit.append(alone[np.arange(500), p.labels[500:]].mean())
+    assert 0.47 < np.mean(hit) < 0.54
+
+
+def test_numbers_of_randomised_sets_are_uniform_and_independent_of_the_scores():
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 100_000)
+    u = conformal._drawn(p, seed=0)
+    assert abs(np.bincount((10 * u).astype(int), minlength=10) - 10_000).max() < 5 * 95
+    assert abs(np.corrcoef(u, p.T)[0, 1:]).max() < 5 / math.sqrt(1e5)
+    assert abs(np.corrcoef(u, conformal._drawn(p, seed=1))[0, 1]) < 5 / math.sqrt(1e5)
+    rounding = p * (1 + np.random.default_rng(1).choice([-1e-15, 1e-15], p.shape))
+    assert (conformal._drawn(rounding, seed=0) == u).mean() > 0.999
 
 
 def test_groups_of_dependent_rows():

@@ -327,15 +327,16 @@ def test_a_line_of_json_repeats_the_promise_and_not_the_whole_policy(exports, ca
     assert set(found) == {"kind", "target", "level", "calibrator", "model", "meaning"}
 
 
-def test_randomised_sets_differ_between_batches(exports):
+def test_randomised_sets_do_not_depend_on_the_batch(exports):
     run = calibrant.load(exports.runs["text"], device="cpu")
     known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
     settings = {"score": "aps", "randomised": True, "penalty": 0.01, "free": 1, "seed": 0}
     sets = Policy("coverage", 0.9, {"*": 0.5}, n=9, kept=0.5, classes=3, settings=settings, **known)
-    found = list(run.stream(["bread"] * 60, policy=sets, batch=1))
-    assert len({each.labels for each in found}) > 1
-    later = run.stream(["bread"] * 25, policy=sets, batch=1, first=35)
-    assert list(later) == found[35:]  # As of a command that continues after a kill.
+    texts = [f"{number} bread" for number in range(60)]
+    found = [each.labels for each in run.stream(texts, policy=sets, batch=1)]
+    assert len({len(labels) for labels in found}) > 1
+    later = run.stream(texts[35:], policy=sets, batch=1)
+    assert [each.labels for each in later] == found[35:]  # As after a kill, or in one's own order.
 
 
 def test_bad_arguments_of_export_are_one_line(exports, tmp_path, capsys):

@@ -36,7 +36,7 @@ class Work(NamedTuple):
 
     def texts(self, predictor: Predictor, block: Block[Row]) -> list[str]:
         """Predict the rows and return the text of each; write their masks."""
-        found = predictor.stream(self._inputs(predictor, block), first=block.first, **self.options)
+        found = predictor.stream(self._inputs(predictor, block), **self.options)
         return list(map(self._line, block.rows, found))
 
     def _inputs(self, predictor: Predictor, block: Block[Row]) -> list[Any]:

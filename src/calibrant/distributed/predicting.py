@@ -106,7 +106,7 @@ def _predicted(
 def _predict_block(
     options: Mapping[str, Any], predictor: Predictor, block: Block[Any]
 ) -> list[Any]:
-    return list(predictor.stream(block.rows, first=block.first, **options))
+    return list(predictor.stream(block.rows, **options))
 
 
 def decided_here(

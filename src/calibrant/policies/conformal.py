@@ -8,7 +8,10 @@ class k (1 for the most probable):
 - RAPS (Angelopoulos et al. 2021): s_k + penalty · max(0, o_k − free), few very large sets.
 
 APS and RAPS sets hold the most probable class, unless they are randomised: then s_k has
-(1 − u) · p_k more, with one u for each row, uniform in [0, 1), which makes coverage exact.
+(1 − u) · p_k more, with one u for each row, uniform in [0, 1), which makes coverage exact. u is
+a hash of the seed and of the row's probabilities. So a row has the same set in any file, batch or
+request, and the scores of validation rows and new rows are made by one fixed rule, which is all
+that the promise needs. (Numbers drawn by place would be the same for each request of one row.)
 
 The set of a row has the classes with s_k ≤ q. From validation scores s_1 … s_n of the true classes,
 q is the ⌈(n + 1) · coverage⌉-th smallest, so that a new row's set contains its class with
@@ -32,6 +35,7 @@ import numpy as np
 from calibrant.arguments import check_whole
 from calibrant.arrays import to_numpy
 from calibrant.errors import InputError, unknown_name
+from calibrant.metrics.blocks import hash_values
 from calibrant.predictions import Predictions
 
 __all__ = ["SCORES", "conformal_quantile", "conformity_scores", "prediction_sets", "true_scores"]
@@ -89,7 +93,6 @@ def _by_chunks(
     check_whole("RAPS", "a whole number of free classes ≥ 0", free, 0)
     if not 0 <= penalty < math.inf:
         raise InputError(f"RAPS expects a penalty ≥ 0, got {penalty}.")
-    share = np.random.default_rng(seed).random(len(predictions)) if randomised else None
     size = max(1, chunk // predictions.classes)
     for start in range(0, len(predictions), size):
         rows = slice(start, start + size)
@@ -98,9 +101,22 @@ def _by_chunks(
             yield rows, 1 - probabilities
         else:
             # u = 1 leaves the sum of the classes before.
-            taken = np.ones(len(probabilities)) if share is None else share[rows]
+            taken = _drawn(probabilities, seed) if randomised else np.ones(len(probabilities))
             cost = penalty if score == "raps" else 0.0
             yield rows, _adaptive(probabilities, taken, cost, free)
+
+
+def _drawn(probabilities: np.ndarray, seed: int) -> np.ndarray:
+    """Return the u of each row, from 15 bits of each probability: the last ones depend on the batch.
+
+    >>> _drawn(np.array([[0.2, 0.8], [0.8, 0.2], [0.2, 0.8 + 1e-12]]), seed=0).round(3)
+    array([0.341, 0.373, 0.341])
+    """
+    bits = (probabilities.astype(np.float32) + np.float32(0)).view(np.uint32) >> np.uint32(8)
+    hashed = hash_values(np.full(len(bits), seed % (1 << 63)))
+    for column in bits.T:
+        hashed = hash_values(hashed ^ column)
+    return np.asarray((hashed >> np.uint64(11)) * 2.0**-53)
 
 
 def _adaptive(probabilities: np.ndarray, u: np.ndarray, penalty: float, free: int) -> np.ndarray:

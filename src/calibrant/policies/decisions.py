@@ -63,9 +63,7 @@ def _claims(policy: Policy, claims: Claims, rows: list[int]) -> Iterator[Any]:
 
 
 def _sets(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:
-    # Another chunk has other random numbers.
-    seed = int(policy.settings.get("seed", 0)) + 1 + (rows[0] if rows else 0)
-    sets = policy.sets(predictions, seed=seed)
+    sets = policy.sets(predictions)
     confidence, predicted, _ = top_label(predictions)
     for row, k, c, found in zip(rows, predicted, confidence, sets, strict=True):
         inside = [predictions.names[i] for i in np.flatnonzero(found)]

@@ -99,10 +99,10 @@ class Policy:
             confidence = _confidences(source)
         return np.asarray(confidence >= self._least(len(confidence), labels))
 
-    def sets(self, predictions: Predictions, *, seed: int | None = None) -> np.ndarray:
+    def sets(self, predictions: Predictions) -> np.ndarray:
         """Return the prediction set of each row, as truth values of shape (n, classes).
 
-        ``seed`` is that of randomised sets, by default one more than validation used.
+        The set of a row does not depend on the others, also where sets are randomised.
         """
         if self.kind != COVERAGE:
             raise InputError(
@@ -110,10 +110,8 @@ class Policy:
                 "'calibrant guarantee --coverage' made."
             )
         self.check_predictions(predictions)
-        settings = dict(self.settings)
-        settings["seed"] = settings.get("seed", 0) + 1 if seed is None else seed
         per_class = [self.thresholds.get(n, self.thresholds.get(ALL)) for n in predictions.names]
-        return prediction_sets(predictions, np.array(per_class, np.float64), **settings)
+        return prediction_sets(predictions, np.array(per_class, np.float64), **self.settings)
 
     def to_review(self, predictions: Predictions, accepted: np.ndarray | None = None) -> np.ndarray:
         """Return which words to send to review, (n,): P(not O) reaches the threshold of review.

@@ -75,7 +75,6 @@ class _Service:
         self.report = None if report is None else Path(report)
         self.policy = None if policy is None else predictor.checked_policy(policy)
         self._accepting: dict[Options, Acceptance] = {}
-        self._predicted = 0  # Inputs so far: randomised sets of later ones have other numbers.
         self._accept(Options())  # A policy that does not fit fails here, not in a request.
         self.batcher = Batcher(
             self._predict, most=limits.batch, limit=limits.queue, observe=self._observe
@@ -102,8 +101,7 @@ class _Service:
 
     def _predict(self, inputs: Sequence[Any], options: Any) -> list[Any]:
         accept = self._accept(options)
-        first, self._predicted = self._predicted, self._predicted + len(inputs)
-        return list(self.predictor.stream(inputs, top_k=options.top_k, accept=accept, first=first))
+        return list(self.predictor.stream(inputs, top_k=options.top_k, accept=accept))
 
     def application(self) -> Starlette:
         """Return the routes."""

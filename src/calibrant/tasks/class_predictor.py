@@ -87,7 +87,6 @@ class ClassPredictor(ModelPredictor):
         *,
         top_k: int = 1,
         batch: int | None = None,
-        first: int = 0,
         **options: Any,
     ) -> Iterator[Classification]:
         """Predict as :meth:`predict`, ``batch`` inputs at a time."""
@@ -95,11 +94,10 @@ class ClassPredictor(ModelPredictor):
         accept = self.acceptance(**options)
         waiting = iter(inputs)
         while part := list(islice(waiting, batch or self.block)):
-            found = self._classified(self.scored(part), top_k, accept, first)
+            found = self._classified(self.scored(part), top_k, accept)
             for given, prediction in zip(part, found, strict=True):
                 nothing = self.is_empty(given)
                 yield replace(prediction, accepted=False, empty=True) if nothing else prediction
-            first += len(part)
 
     def is_empty(self, given: Any) -> bool:  # noqa: ARG002
         """Return whether an input holds nothing that a class could be read from."""
@@ -126,7 +124,7 @@ class ClassPredictor(ModelPredictor):
         return ["label", "confidence", *decided, *more, *sets]
 
     def _classified(
-        self, scored: Scored, top_k: int, accept: Acceptance, first: int
+        self, scored: Scored, top_k: int, accept: Acceptance
     ) -> Iterator[Classification]:
         calibrated = self.calibrator.transform(unlabelled(*scored, self.labels))
         probabilities = np.asarray(calibrated.probabilities(), np.float64)
@@ -138,9 +136,7 @@ class ClassPredictor(ModelPredictor):
             accepted = accept.decide(top[:, 0], names).tolist()
         sets = None
         if accept.policy is not None and accept.policy.kind == "coverage":
-            # Randomised sets of another batch have other random numbers.
-            seed = int(accept.policy.settings.get("seed", 0)) + 1 + first
-            sets = accept.policy.sets(calibrated, seed=seed)
+            sets = accept.policy.sets(calibrated)
         for row, (numbers, values) in enumerate(zip(order.tolist(), top.tolist(), strict=True)):
             others = [Ranked(self.labels[k], p) for k, p in zip(numbers, values, strict=True)]
             kept = None if sets is None else tuple(np.array(self.labels)[sets[row]].tolist())

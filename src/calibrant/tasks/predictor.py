@@ -90,8 +90,7 @@ class Predictor(ABC):
     def stream(self, inputs: Iterable[Any], **options: Any) -> Iterator[Any]:
         """Predict inputs as they arrive, ``block`` at a time, in order.
 
-        An option ``first`` is the number of inputs that were predicted before these. Predictions
-        do not depend on the process that makes them, if it gets whole blocks.
+        Predictions do not depend on the process that makes them, if it gets whole blocks.
         """
 
     @abstractmethod

@@ -136,7 +136,6 @@ class EntityPredictor(Predictor):
         sentences: bool | None = None,
         tokens: bool = False,
         batch: int | None = None,
-        first: int = 0,  # noqa: ARG002
         **options: Any,
     ) -> Iterator[Prediction]:
         """Predict as :meth:`predict`, ``batch`` texts at a time."""

@@ -83,7 +83,6 @@ class MaskPredictor(OfImages):
         inputs: Iterable[Any],
         *,
         top_k: int = 1,
-        first: int = 0,  # noqa: ARG002
         **options: Any,
     ) -> Iterator[Mask]:
         """Predict as :meth:`predict`, a few images at a time; those of equal size run together."""
