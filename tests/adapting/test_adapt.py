@@ -8,6 +8,7 @@ from calibrant.adapting.label_shift import bbse, em
 from calibrant.adapting.set_level import SetPoint, fit_line
 from calibrant.calibrators import CALIBRATORS, Identity
 from calibrant.calibrators.correction import BIAS, SHIFT, corrected
+from calibrant.distributions import student_quantile
 from calibrant.metrics import ece
 from calibrant.metrics.confidences import top_label
 from calibrant.watching import unlabelled
@@ -169,16 +170,39 @@ def test_line_by_hand():
     line = fit_line(sets)
     assert line.slope == pytest.approx(2)
     assert line.intercept == pytest.approx(-1)
-    value, low, high = line.accuracy(0.75, 0.95)
-    assert low == pytest.approx(value) == pytest.approx(high)
+    value, low, high = line.accuracy(0.75, 0.95, rows=10**12)
+    assert low == pytest.approx(value, abs=1e-4)
+    assert high == pytest.approx(value, abs=1e-4)
     assert value == pytest.approx(1 / (1 + np.exp(1 - 2 * np.log(3))))
+
+
+def test_the_interval_knows_how_few_rows_the_new_data_have():
+    """Without a spread of the copies, what is left is chance: 1 / (n a (1 − a)) in log-odds."""
+    places = [np.log(c / (1 - c)) for c in (0.6, 0.7, 0.8, 0.9)]
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
+    sets = [SetPoint(str(x), 10**6, sigmoid(x), sigmoid(2 * x - 1)) for x in places]
+    value, low, high = fit_line(sets).accuracy(0.75, 0.95, rows=100)
+    half = student_quantile(2, 0.95) / np.sqrt(100 * value * (1 - value))
+    odds = [np.log(share / (1 - share)) for share in (low, value, high)]
+    assert odds[1] - odds[0] == pytest.approx(half, rel=0.01)
+    assert odds[2] - odds[1] == pytest.approx(half, rel=0.01)
+
+
+def test_intervals_of_small_new_sets_cover(fitted, valid):
+    """A hundred new rows: 28 of 40 were covered, as only the copies' spread was counted."""
+    hit, made = 0, copies((1.9, 1.7, 1.5, 1.3, 1.1))
+    for seed in range(40):
+        new = sample(100, signal=1.6, seed=100 + seed)
+        found = adapt(fitted, valid, new, copies=made).expected_accuracy
+        hit += found.low <= accuracy(new) <= found.high
+    assert hit >= 35
 
 
 def test_perfect_and_hopeless_sets_are_finite():
     sets = [SetPoint(str(i), 100, c, a) for i, (c, a) in enumerate(
         [(1.0, 1.0), (0.95, 0.9), (0.9, 0.75), (0.8, 0.5), (0.6, 0.0)]
     )]  # fmt: skip
-    assert 0 <= fit_line(sets).accuracy(0.8, 0.95)[0] <= 1
+    assert 0 <= fit_line(sets).accuracy(0.8, 0.95, rows=100)[0] <= 1
 
 
 def test_refusals(valid, fitted):

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -332,7 +333,8 @@ def test_randomised_sets_do_not_depend_on_the_batch(exports):
     known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
     settings = {"score": "aps", "randomised": True, "penalty": 0.01, "free": 1, "seed": 0}
     sets = Policy("coverage", 0.9, {"*": 0.5}, n=9, kept=0.5, classes=3, settings=settings, **known)
-    texts = [f"{number} bread" for number in range(60)]
+    words = ("bread", "ball", "wet", "soup")
+    texts = [" ".join(each) for each in product(words, repeat=3)]
     found = [each.labels for each in run.stream(texts, policy=sets, batch=1)]
     assert len({len(labels) for labels in found}) > 1
     later = run.stream(texts[35:], policy=sets, batch=1)

@@ -60,8 +60,8 @@ def adapt_class_shares(
         "shares_before": [share.before for share in classes],
         "shares_after": [share.after for share in classes],
     }
-    bias = np.log(np.maximum(found.weights, 1e-9))
-    result = corrected(calibrator, bias=bias, about=about) if changed else calibrator
+    weights = _kept_possible(found, prior, len(unlabelled)) if changed else np.ones(len(prior))
+    result = corrected(calibrator, bias=np.log(weights), about=about) if changed else calibrator
     confidence, _, correct = top_label(calibrator.transform(valid))
     variance = gap_spread(confidence, correct, unit_starts(valid, by))[0]
     return Adaptation(
@@ -72,7 +72,7 @@ def adapt_class_shares(
         float(correct.mean()),
         float(confidence.mean()),
         float(new.max(axis=1).mean()),
-        _expected(found, new, changed, variance, settings["level"]),
+        _expected(found, new, weights, variance, settings["level"]),
         classes,
         checks=checks,
         settings={**settings, "keep_together": by, "by": by},  # by: its old name.
@@ -185,6 +185,17 @@ def _shares(
     )
 
 
+def _kept_possible(found: ShiftEstimate, prior: np.ndarray, rows: int) -> np.ndarray:
+    """Return the weights to apply, so that a class that was not found stays possible.
+
+    A share estimated as 0 is not known to be 0, and each row of such a class would cost as many
+    nats as the bias takes away. A weight is at least E[max(0, x)] = s / √(2π) of a normal x around
+    0 with its standard error s, and at least that of half a row.
+    """
+    least = found.changes.std(axis=0) / math.sqrt(2 * math.pi)
+    return np.asarray(np.maximum(found.weights, np.maximum(least, 0.5 / (rows * prior))))
+
+
 def _joint_half(changes: np.ndarray, level: float) -> np.ndarray:
     """Return half of each interval: enough standard errors that all hold at once."""
     errors = changes.std(axis=0)
@@ -193,7 +204,7 @@ def _joint_half(changes: np.ndarray, level: float) -> np.ndarray:
 
 
 def _expected(
-    found: ShiftEstimate, new: np.ndarray, changed: bool, variance: float, level: float
+    found: ShiftEstimate, new: np.ndarray, weights: np.ndarray, variance: float, level: float
 ) -> Estimate:
     """Return the mean confidence after the correction, and where the accuracy lies."""
     rows = new[:: -(-len(new) // 20_000)]
@@ -202,7 +213,6 @@ def _expected(
         moved = probabilities * np.maximum(weights, 1e-9)
         return np.asarray(moved.max(axis=1) / moved.sum(axis=1))
 
-    weights = found.weights if changed else np.ones(new.shape[1])
     each = confidences(weights, new)
     of_weights = [confidences(weights + change, rows).mean() for change in found.changes[:100]]
     variance += float(np.var(of_weights)) + float((each * (1 - each)).sum()) / len(each) ** 2

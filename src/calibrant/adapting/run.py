@@ -136,7 +136,7 @@ def _set_level(
     points = [_point(name, calibrator, p) for name, p in {"validation": valid, **copies}.items()]
     line = fit_line(points)
     before = float(top_label(calibrator.transform(unlabelled))[0].mean())
-    value, low, high = line.accuracy(before, settings["level"])
+    value, low, high = line.accuracy(before, settings["level"], len(unlabelled))
     shift = _shift_to(calibrator, unlabelled, value)
     about = {"method": "set-level", "rows": len(unlabelled), "accuracy": value}
     return Adaptation(

@@ -49,8 +49,11 @@ class SetLine:
     plain_error: float  # claims it.
     sets: tuple[SetPoint, ...]
 
-    def accuracy(self, confidence: float, level: float) -> tuple[float, float, float]:
-        """Return the accuracy to expect of a set, with its interval; refuse one out of range."""
+    def accuracy(self, confidence: float, level: float, rows: int) -> tuple[float, float, float]:
+        """Return the accuracy to expect of a set, with its interval; refuse one out of range.
+
+        ``rows`` is the size of the set, whose own accuracy varies by chance: a copy may be larger.
+        """
         x = _logit(confidence)
         least, most = _logit(self.low), _logit(self.high)
         room = _BEYOND * (most - least)
@@ -62,9 +65,11 @@ class SetLine:
             )
         places = np.array([_logits(point)[0] for point in self.sets])
         count, spread = len(places), float(((places - places[0]) ** 2).sum())
-        error = self.spread * math.sqrt(1 + (x - places[0]) ** 2 / spread)
-        half = student_quantile(count - 2, level) * error
         middle = self.intercept + self.slope * x
+        here = _sigmoid(middle)
+        chance = 1 / max(rows * here * (1 - here), 0.5)  # Variance of the logit of a share.
+        error = math.sqrt(self.spread**2 * (1 + (x - places[0]) ** 2 / spread) + chance)
+        half = student_quantile(count - 2, level) * error
         value, low, high = (_sigmoid(middle + end) for end in (0.0, -half, half))
         return value, low, high
 
@@ -74,7 +79,7 @@ def fit_line(sets: Sequence[SetPoint]) -> SetLine:
 
     >>> sets = [SetPoint(str(c), 1000, c, c - 0.1) for c in (0.9, 0.8, 0.7, 0.6)]
     >>> line = fit_line(sets)
-    >>> round(line.accuracy(0.75, 0.95)[0], 2)
+    >>> round(line.accuracy(0.75, 0.95, rows=1000)[0], 2)
     0.64
     """
     if len(sets) < _LEAST_SETS:

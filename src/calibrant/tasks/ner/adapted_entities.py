@@ -77,7 +77,7 @@ def _shifted_calibrator(
     new = entities(adapted.new).confidence
     if not len(new):
         raise InputError("The new data have no entities.")
-    expected = fit_line(points).accuracy(float(new.mean()), adapted.level)
+    expected = fit_line(points).accuracy(float(new.mean()), adapted.level, len(new))
     shift = _shift_to(new, expected[0])
     result = SpanCalibrator(made.reduction_)
     result.reduction_ = made.reduction_
