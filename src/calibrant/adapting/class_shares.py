@@ -168,17 +168,21 @@ def _shares(
     """Return the shares of the classes, with intervals that hold for all at once."""
     after = found.weights * prior
     changes = found.changes * prior + found.weights * found.prior_changes
-    half = _joint_half(changes, level)
-    half_of_change = _joint_half(changes - found.prior_changes, level)
+    half, multiple = _joint_half(changes, level)
+    half_of_change, _ = _joint_half(changes - found.prior_changes, level)
     # A class that was not found at all: the rule of three.
     half = np.where(after > 0, half, np.maximum(half, 3 / rows))
+    least = np.maximum(0.0, after - half)
+    # Of classes that may be absent after all, the others may have what was found.
+    absent = np.where(found.presence > multiple, 0.0, after) * (least > 0)
+    least, most = np.where(absent > 0, 0.0, least), after + half + absent.sum() - absent
     return tuple(
         ClassShare(
             name,
             float(prior[k]),
             float(after[k]),
-            max(0.0, float(after[k] - half[k])),
-            min(1.0, float(after[k] + half[k])),
+            float(least[k]),
+            min(1.0, float(most[k])),
             bool(abs(after[k] - prior[k]) > half_of_change[k]),
         )
         for k, name in enumerate(names)
@@ -196,11 +200,12 @@ def _kept_possible(found: ShiftEstimate, prior: np.ndarray, rows: int) -> np.nda
     return np.asarray(np.maximum(found.weights, np.maximum(least, 0.5 / (rows * prior))))
 
 
-def _joint_half(changes: np.ndarray, level: float) -> np.ndarray:
-    """Return half of each interval: enough standard errors that all hold at once."""
+def _joint_half(changes: np.ndarray, level: float) -> tuple[np.ndarray, float]:
+    """Return half of each interval, and its standard errors: enough that all hold at once."""
     errors = changes.std(axis=0)
     scaled = np.abs(changes) / np.where(errors > 0, errors, 1.0)
-    return np.asarray(errors * np.quantile(scaled.max(axis=1), level))
+    multiple = float(np.quantile(scaled.max(axis=1), level))
+    return errors * multiple, multiple
 
 
 def _expected(

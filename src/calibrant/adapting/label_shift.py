@@ -9,7 +9,8 @@ of the new data; it needs no honest probabilities, but a confusion matrix that c
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from calibrant.errors import InputError
 __all__ = ["ShiftEstimate", "bbse", "effective_size", "em"]
 
 _MOST_STEPS = 10_000
+_STEPS_WITHOUT = 300  # Of a fit without one class.
+_SURELY_PRESENT = 8.0  # Standard errors above 0.
 _PRECISE = 1e-10
 _LEAST_APART = 1e-3  # Smallest singular value of the shares of predictions by true class.
 _LEAST_INFORMED = 1e-7  # Of the information matrix of the weights, relative to its largest.
@@ -27,13 +30,15 @@ class ShiftEstimate(NamedTuple):
     """Weights (K,), and what they would be in bootstrap replicates, as differences (R, K).
 
     ``prior_changes`` are those of the old shares. ``apart`` says how well the classes can be
-    distinguished, from 0 (not at all) to 1.
+    distinguished, from 0 (not at all) to 1. ``presence`` says by how many standard errors each
+    weight is above 0.
     """
 
     weights: np.ndarray
     changes: np.ndarray
     prior_changes: np.ndarray
     apart: float
+    presence: np.ndarray
 
 
 def em(
@@ -67,13 +72,36 @@ def em(
     step = np.linalg.solve(information, (drawn - prior_changes[:, inside]).T).T
     changes = np.zeros((replicates, len(prior)))
     changes[:, inside] = step
-    return ShiftEstimate(weights, changes, prior_changes, apart)
+    known = np.zeros(len(prior))  # The variances that the likelihood alone knows of.
+    known[inside] = np.diag(np.linalg.inv(information)) / len(new)
+    presence = _presence(new, weights, prior, changes.std(axis=0), np.sqrt(known))
+    return ShiftEstimate(weights, changes, prior_changes, apart, presence)
 
 
-def _fixed_point(new: np.ndarray, prior: np.ndarray) -> np.ndarray:
+def _presence(
+    new: np.ndarray, weights: np.ndarray, prior: np.ndarray, errors: np.ndarray, known: np.ndarray
+) -> np.ndarray:
+    """Return by how many standard errors each weight is above 0, by the likelihood near 0.
+
+    There the likelihood is no parabola: a few rows decide about a rare class, and where it is
+    absent, an estimate is often several of its standard errors. The root of the likelihood ratio
+    (Wilks 1938) against weights without the class counts instead, as errors of the likelihood
+    alone; where ``errors`` are larger, because units or the old shares vary, it is as many fewer.
+    """
+    found = np.where(errors > 0, weights / np.where(errors > 0, errors, 1.0), 0.0)
+    highest = np.log(new @ weights).sum()
+    for k in np.flatnonzero((found > 0) & (found < _SURELY_PRESENT)):
+        others = np.delete(np.arange(len(weights)), k)
+        without = _fixed_point(new[:, others], prior[others], _STEPS_WITHOUT)
+        ratio = 2 * (highest - np.log(np.maximum(new[:, others] @ without, 1e-300)).sum())
+        found[k] = math.sqrt(max(ratio, 0.0)) * min(1.0, known[k] / errors[k])
+    return found
+
+
+def _fixed_point(new: np.ndarray, prior: np.ndarray, most: int = _MOST_STEPS) -> np.ndarray:
     """Iterate w_k ← w_k / prior_k · mean of p_ik / d_i: each step raises the likelihood."""
     weights = np.ones(len(prior))
-    for _ in range(_MOST_STEPS):
+    for _ in range(most):
         better = weights * (new / (new @ weights)[:, None]).mean(axis=0) / prior
         if np.abs(better - weights).max() < _PRECISE * max(1.0, float(better.max())):
             break
@@ -94,26 +122,29 @@ def bbse(
     """
     cell = predicted * classes + labels
 
-    def solved(weight_new: np.ndarray | None, weight_old: np.ndarray | None) -> np.ndarray:
+    def solved(weight_new: np.ndarray | None = None, weight_old: Any = None) -> np.ndarray:
         joint = np.bincount(cell, weight_old, minlength=classes**2).reshape(classes, classes)
         shares = np.bincount(predicted_new, weight_new, minlength=classes)
         found = np.linalg.lstsq(joint / joint.sum(), shares / shares.sum(), rcond=None)[0]
-        found = np.maximum(found, 0)
-        return np.asarray(found / max(float(found @ joint.sum(axis=0) / joint.sum()), 1e-12))
+        return np.asarray(found)
 
     joint = np.bincount(cell, minlength=classes**2).reshape(classes, classes)
     by_class = joint / np.maximum(joint.sum(axis=0), 1)
     apart = float(np.linalg.svd(by_class, compute_uv=False)[-1])
     if apart < _LEAST_APART:
         raise InputError(_not_apart("the confusion matrix of the validation data"))
-    weights, prior = solved(None, None), joint.sum(axis=0) / len(labels)
+    raw, prior = solved(), joint.sum(axis=0) / len(labels)
+    weights = np.maximum(raw, 0)
+    weights /= max(float(weights @ prior), 1e-12)
     changes, prior_changes = np.zeros((replicates, classes)), np.zeros((replicates, classes))
     for r in range(replicates):
         old, new = (_unit_counts(unit, random)[unit] for unit in (unit_old, unit_new))
-        changes[r] = solved(new, old) - weights
+        changes[r] = solved(new, old) - raw  # Cut at 0 they would vary too little.
         drawn = np.bincount(labels, old, minlength=classes)
         prior_changes[r] = drawn / drawn.sum() - prior
-    return ShiftEstimate(weights, changes, prior_changes, apart)
+    errors = changes.std(axis=0)
+    presence = np.where(errors > 0, weights / np.where(errors > 0, errors, 1.0), np.inf)
+    return ShiftEstimate(weights, changes, prior_changes, apart, presence)
 
 
 def _not_apart(what: str) -> str:

@@ -107,7 +107,7 @@ def _by_chunks(
 
 
 def _drawn(probabilities: np.ndarray, seed: int) -> np.ndarray:
-    """Return the u of each row, from 15 bits of each probability: the last ones depend on the batch.
+    """Return the u of each row, from 15 bits of each probability: more depend on the batch.
 
     >>> _drawn(np.array([[0.2, 0.8], [0.8, 0.2], [0.2, 0.8 + 1e-12]]), seed=0).round(3)
     array([0.341, 0.373, 0.341])
