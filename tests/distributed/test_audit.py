@@ -12,6 +12,7 @@ from calibrant.auditing import run as auditing_run
 from calibrant.auditing.partial import PartialAudit
 from calibrant.distributed import LocalEngine, Parts, audit, fit
 from calibrant.distributed import auditing as distributed_auditing
+from calibrant.distributed.left_out import LeftOut
 from calibrant.distributed.parquet_parts import FilePart, Segment
 from calibrant.errors import InputError
 from calibrant.files import Columns, write
@@ -205,6 +206,15 @@ def test_a_part_survives_the_way_as_bytes(tmp_path):
     damaged = data[:2000] + bytes([data[2000] ^ 1]) + data[2001:]
     with pytest.raises(InputError, match="damaged"):
         PartialAudit.from_bytes(damaged)
+
+
+def test_damage_in_what_is_left_out_is_refused():
+    messages = ("a.parquet: row group 3 is damaged.",)
+    data = LeftOut(2, 500, messages).before(b"CLBR the state")
+    assert LeftOut.split(data) == (LeftOut(2, 500, messages), b"CLBR the state")
+    for place in range(data.index(b"CLBR the state")):
+        with pytest.raises(InputError, match="from_bytes"):
+            LeftOut.split(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
 
 
 def answers_in_parts(folder, predicted, true):

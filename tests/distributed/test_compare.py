@@ -7,6 +7,7 @@ import pytest
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_audit import top_labels, weighted
 from tests.distributed.test_bad_input import damage
+from tests.distributed.test_fit import with_copies
 
 import calibrant
 from calibrant import Predictions
@@ -89,6 +90,23 @@ def test_the_same_data_are_refused(tmp_path):
     with pytest.raises(InputError, match="hold the same examples"):
         compare(str(first), str(second), ["temperature"])
     assert compare(str(first), str(second), ["temperature"], same_data=True, bootstrap=100)
+
+
+def test_corrupted_copies_in_valid_are_left_out(tmp_path):
+    p = random_predictions(4000)
+    p = with_copies(p, (np.arange(4000) % 3 == 0) & (np.arange(4000) < 2000))
+    parts, paths = halves(p, tmp_path)
+    names = ["identity", "temperature"]
+    found = compare(*paths, names, bootstrap=100)
+    expected = calibrant.compare(parts["valid"], parts["test"], names, bootstrap=100)
+    assert found.settings == expected.settings
+    for mine, whole in zip(found.rows, expected.rows, strict=True):
+        assert mine.metrics["nll"] == pytest.approx(whole.metrics["nll"], abs=1e-6)
+        assert mine.valid_nll == pytest.approx(whole.valid_nll, abs=5e-3)  # Other folds.
+    copies = p[p.groups["corruption"] != ""]
+    only = str(write_shards(copies, tmp_path / "copies", [100]))
+    with pytest.raises(InputError, match="Every row of VALID has a corruption"):
+        compare(only, paths[1], names, bootstrap=0)
 
 
 @pytest.mark.parametrize("same_data", [False, True])

@@ -141,6 +141,29 @@ def test_probabilities_of_exactly_0_and_1_are_fitted(name, tmp_path):
     assert mine.fitted_on_["nll_after"] == pytest.approx(whole.fitted_on_["nll_after"], abs=1e-4)
 
 
+def with_copies(p, corrupted):
+    """Return the rows; those of ``corrupted`` are copies of which damage changed the scores."""
+    noise = np.random.default_rng(1).normal(size=p.scores.shape) * 4 * corrupted[:, None]
+    corruption = np.where(corrupted, "typos-3", "")
+    groups = {**p.groups, "corruption": corruption}
+    return Predictions.from_logits(p.scores + noise, p.labels, groups=groups)
+
+
+@pytest.mark.parametrize("name", ["temperature", "platt"])
+def test_corrupted_copies_are_left_out(name, tmp_path):
+    """As without an engine: damaged text makes any model look worse than it is."""
+    rows = np.arange(4000)
+    p = with_copies(random_predictions(4000), (rows % 3 == 0) | (rows >= 2500))
+    folder = write_shards(p, tmp_path / "shards", [10, 1700, 2600])  # The last has copies alone.
+    clean = p[p.groups["corruption"] == ""]
+    found, whole = fit(str(folder), name), calibrator_class(name)().fit(clean)
+    for key, value in whole.learned().items():
+        np.testing.assert_allclose(found.learned()[key], value, rtol=1e-6)
+    assert (found.fitted_on_["n"], found.fitted_on_["copies"]) == (len(clean), 4000 - len(clean))
+    one = str(folder / "part-003.parquet")  # Where nothing else is there, copies count.
+    assert fit(one, name).fitted_on_["n"] == 1400
+
+
 @pytest.mark.parametrize("name", ["temperature", "vector", "platt", "isotonic-top-label"])
 def test_sample_weights_count(name, tmp_path):
     p = weighted(random_predictions())

@@ -137,15 +137,20 @@ def _fitted(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrat
 
 def clean_rows(valid: Predictions | Claims) -> Predictions | Claims:
     """Return the rows of validation itself; corrupted copies are for calibrators that need them."""
-    from calibrant.calibrators.signals import CORRUPTION
-    from calibrant.charts.numbers import counted
     from calibrant.comparison.under_shift import without_copies
 
     clean, copies = without_copies(valid)
     if copies is not None:
-        left_out = f"{counted(len(copies), 'row')} with a name in the column '{CORRUPTION}'"
-        print(f"Left out: {left_out}, which are corrupted copies.", file=sys.stderr)
+        _print_copies(len(copies))
     return clean
+
+
+def _print_copies(count: int) -> None:
+    from calibrant.calibrators.signals import CORRUPTION
+    from calibrant.charts.numbers import counted
+
+    left_out = f"{counted(count, 'row')} with a name in the column '{CORRUPTION}'"
+    print(f"Left out: {left_out}, which are corrupted copies.", file=sys.stderr)
 
 
 def _fitted_on_cluster(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrator:
@@ -164,6 +169,8 @@ def _fitted_on_cluster(calibrator: Calibrator | None, args: argparse.Namespace) 
         warnings.simplefilter("ignore", CalibrationWarning)
         found = fit(args.files, calibrator, engine=engine, **options)
     print_left_out(found.fitted_on_)
+    if copies := found.fitted_on_.pop("copies", 0):  # As without an engine.
+        _print_copies(copies)
     return found
 
 

@@ -25,8 +25,10 @@ from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [
+    "OnlyCopiesError",
     "UnderShift",
     "copies_of",
+    "is_copy",
     "judge_under_shift",
     "out_of_fold_with_copies",
     "predicted_copies",
@@ -39,6 +41,16 @@ _ROWS = 1 << 15  # Examples that a calibrator of cross-validation is fitted on.
 _COPIES = 1 << 17  # Rows of copies that cross-validation looks at.
 # More saves clean data, and costs some honesty under damage.
 _CLEAN_WEIGHTS = (0.7, 1.5, 3.0)
+
+
+class OnlyCopiesError(InputError):
+    """Every row of VALID is a corrupted copy."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Every row of VALID has a corruption; the rows of validation itself need an empty text "
+            f"in the group '{CORRUPTION}'."
+        )
 
 
 class UnderShift(NamedTuple):
@@ -77,23 +89,29 @@ def copies_of(
     """Return the clean rows of VALID, and the corrupted copies where there are any."""
     if CORRUPTION not in valid.groups:
         return valid, None
-    is_clean = valid.groups[CORRUPTION].astype(str) == ""
-    if not is_clean.any():
-        raise InputError(
-            "Every row of VALID has a corruption; the rows of validation itself need an empty text "
-            f"in the group '{CORRUPTION}'."
-        )
-    return valid[is_clean], None if is_clean.all() else valid[~is_clean]
+    copied = is_copy(valid)
+    if copied.all():
+        raise OnlyCopiesError
+    return valid[~copied], valid[copied] if copied.any() else None
+
+
+def is_copy(valid: Predictions | Claims) -> np.ndarray:
+    """Return which rows are corrupted copies: those with a name in the group ``corruption``.
+
+    >>> p = Predictions.from_logits([[1.0, 0.0]] * 2, [0, 1], groups={"corruption": ["", "ocr-3"]})
+    >>> is_copy(p)
+    array([False,  True])
+    """
+    if CORRUPTION not in valid.groups:
+        return np.zeros(len(valid), bool)
+    return np.asarray(valid.groups[CORRUPTION].astype(str) != "")
 
 
 def without_copies(
     valid: Predictions | Claims,
 ) -> tuple[Predictions | Claims, Predictions | Claims | None]:
     """Return :func:`copies_of`; where every row has a corruption, damaged data are all there is."""
-    damaged = CORRUPTION in valid.groups and bool(
-        (valid.groups[CORRUPTION].astype(str) != "").all()
-    )
-    return (valid, None) if damaged else copies_of(valid)
+    return (valid, None) if is_copy(valid).all() else copies_of(valid)
 
 
 def judge_under_shift(

@@ -72,7 +72,7 @@ def compare(
     calibrators and folds run side by side, so that a pass over VALID serves all of them. A hash of
     the group, or of the row's number, deals rows to the folds. The split of the NLL into
     calibration and refinement, and the test whether VALID and TEST differ, are left out.
-    Calibrators that need all rows at once are skipped.
+    Calibrators that need all rows at once are skipped. Corrupted copies in VALID are left out.
 
     >>> from tempfile import TemporaryDirectory
     >>> from calibrant import Predictions
@@ -92,12 +92,13 @@ def compare(
     check_bootstrap(replicates, seed=seed)
     opened = [open_dataset(d, engine, skip_damaged=skip_damaged) for d in (valid, test)]
     readers = [reader_of(o.dataset, columns, kind, o.schemas) for o in opened]
-    on_valid, on_test = (Passes(o.dataset, r) for o, r in zip(opened, readers, strict=True))
+    pairs = [(o.dataset, r) for o, r in zip(opened, readers, strict=True)]
+    on_valid, on_test = Passes(*pairs[0], clean=True), Passes(*pairs[1])
     sources = [Source.of(passes) for passes in (on_valid, on_test)]
     names = calibrator_names(calibrators, keep_predictions)
     _check_same_kind(*sources)
     if not same_data:
-        _check_other_data(on_valid, on_test)
+        _check_other_data(Passes(*pairs[0]), on_test)
     known, fitted, skipped = _fit_all(on_valid, sources[0], names, folds, seed)
     losses = HeldOut(_by_fold(fitted, folds), folds, seed, known.floor(logarithmic=False))
     held_out = _answer(on_valid, losses, "VALID")
@@ -106,7 +107,7 @@ def compare(
     rows = _rows(whole, held_out, tested, edges, bootstrap, seed)
     chosen, reason = _chosen(whole, held_out, known, replicates, seed)
     n_test, classes = int(tested["sum:n"][0]), len(sources[0].names or ()) or known.sample.classes
-    settings = Settings(known.n, n_test, classes, folds, bootstrap, seed, bins)
+    settings = Settings(known.n + known.copies, n_test, classes, folds, bootstrap, seed, bins)
     left_out = _left_out(opened, (on_valid, on_test))
     return Comparison(tuple(rows), skipped, chosen, reason, settings, whole, left_out=left_out)
 

@@ -26,6 +26,7 @@ from calibrant.calibrators.checks import check_weights, needs_all_classes
 from calibrant.calibrators.faultless import most_confidence
 from calibrant.calibrators.likelihood import floor_of, lowered_floor
 from calibrant.calibrators.scalar import OneVsRest, TopLabel
+from calibrant.comparison.under_shift import OnlyCopiesError
 from calibrant.distributed.engine import Engine
 from calibrant.distributed.engines import open_dataset
 from calibrant.distributed.passes import Ask, Passes
@@ -62,7 +63,8 @@ def fit(
     at the same optimum as in memory. Calibrators of one number per class (Platt, beta, histogram,
     isotonic, …) take one pass, which counts events in 65,536 bins of log-odds per class; Platt and
     beta agree to 1e-6, steps and curves lie where their bins do. Another pass measures the result.
-    Calibrators that need all rows at once are refused.
+    Calibrators that need all rows at once are refused. Corrupted copies, with a name in the column
+    ``corruption``, are left out and counted, unless there is nothing else.
 
     >>> from tempfile import TemporaryDirectory
     >>> from calibrant import Predictions
@@ -78,9 +80,17 @@ def fit(
     check_distributed(made)
     opened = open_dataset(dataset, engine, skip_damaged=skip_damaged)
     reader = reader_of(opened.dataset, columns, kind, opened.schemas)
-    passes = Passes(opened.dataset, reader)
+    passes = Passes(opened.dataset, reader, clean=True)
     about = Source.of(passes)
-    fitted = passes.one(lambda ask: fit_routine(ask, made, survey(ask, about)))
+
+    def routine(ask: Ask) -> Calibrator:
+        return fit_routine(ask, made, survey(ask, about))
+
+    try:
+        fitted = passes.one(routine)
+    except OnlyCopiesError:  # Then damaged data are what it is for.
+        passes.clean = False
+        fitted = passes.one(routine)
     fitted.fitted_on_["passes"] = passes.count
     fitted.fitted_on_ |= replace(passes.left_out, files=opened.damaged).described()
     for text in fitted.fitted_on_["warnings"]:
@@ -139,6 +149,7 @@ class Known:
     folded: Folded | None
     n: int
     ignored: int
+    copies: int
     size: float
     zero_labels: int
     zeros: bool
@@ -170,6 +181,8 @@ def survey(ask: Ask, source: Source, folded: Folded | None = None) -> Known:
     wanted = min(max(_SAMPLE, 200 * classes), max(2000, _MOST_SCORES // classes))
     found = ask(Survey(source.examples, wanted, folded))
     if not found or not found["sum:n"][0]:
+        if found and found["sum:copies"][0] and folded is None:
+            raise OnlyCopiesError
         why = "every row is ignored or without a label"
         if folded is not None:
             why = "one fold has all rows; tokens of one sentence, pixels of one image stay together"
@@ -186,7 +199,8 @@ def survey(ask: Ask, source: Source, folded: Folded | None = None) -> Known:
     own = None if (weights == 1).all() else weights
     sample = make(found["join:scores"], found["join:labels"], weights=own)
     return Known(
-        source, folded, n, ignored, float(found["sum:size"][0]), zero_labels, bool(zeros),
+        source, folded, n, ignored, int(found["sum:copies"][0]), float(found["sum:size"][0]),
+        zero_labels, bool(zeros),
         float(found["min:smallest"][0]), 0 if digits == NOT_ROUNDED else digits,
         not int(found["sum:wrong"][0]), bool((found["sum:labels"] > 0).sum() == 1),
         (float(found["sum:decided"][0]), float(found["sum:decided"][1])), sample,
@@ -218,6 +232,7 @@ def fit_routine(ask: Ask, calibrator: Calibrator, known: Known) -> Calibrator:
     made.fitted_on_ = {
         "n": known.n,
         "ignored": known.ignored,
+        **({"copies": known.copies} if known.copies else {}),
         "kind": known.source.kind,
         "nll_before": nll_before,
         "nll_after": kept,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from calibrant.distributed.engine import Part
+from calibrant.metrics.state_bytes import pack_state, unpack_state
 
 __all__ = ["LeftOut", "in_words"]
 
+_KIND = "LeftOut"
 _LENGTH = struct.Struct("<I")
 _SHOWN = 20  # Messages that are kept: thousands of damaged files are counted, not listed.
 
@@ -38,16 +39,18 @@ class LeftOut:
 
     def before(self, data: bytes) -> bytes:
         """Return this and the bytes of a state, for :meth:`split`."""
-        text = json.dumps([self.groups, self.rows, self.messages]).encode()
-        return _LENGTH.pack(len(text)) + text + data
+        counted = {"groups": self.groups, "rows": self.rows, "messages": self.messages}
+        head = pack_state(_KIND, counted, {})
+        return _LENGTH.pack(len(head)) + head + data
 
     @classmethod
     def split(cls, data: bytes) -> tuple[LeftOut, bytes]:
         """Return both again."""
         (length,) = _LENGTH.unpack_from(data)
-        start = _LENGTH.size
-        groups, rows, messages = json.loads(data[start : start + length])
-        return cls(groups, rows, tuple(messages)), data[start + length :]
+        end = _LENGTH.size + length
+        counted, _ = unpack_state(_KIND, data[_LENGTH.size : end])
+        messages = tuple(counted["messages"])
+        return cls(counted["groups"], counted["rows"], messages), data[end:]
 
     @classmethod
     def joined(cls, results: Sequence[bytes], merge: Callable[[Sequence[bytes]], bytes]) -> bytes:

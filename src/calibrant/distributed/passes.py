@@ -14,13 +14,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from calibrant.calibrators.passes import WORTH_LOADING, compiled
 from calibrant.claims import Claims
+from calibrant.comparison.under_shift import is_copy
 from calibrant.distributed.engine import Dataset, Part
 from calibrant.distributed.left_out import LeftOut
 from calibrant.distributed.reading import ClassCount, Reader
@@ -38,11 +39,15 @@ _KIND = "Answers"
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows on a worker: ``number`` is that of the first; ``views`` caches what is made."""
+    """Some rows on a worker: ``number`` is that of the first; ``views`` caches what is made.
+
+    ``copies`` is the number of corrupted copies that were left out.
+    """
 
     rows: Predictions | Claims
     number: int
     place: str
+    copies: int = 0
     views: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -60,10 +65,11 @@ Ask: TypeAlias = Callable[[Question], Answer]
 
 
 class Passes:
-    """Runs fits over a dataset and counts the passes."""
+    """Runs fits over a dataset and counts the passes; ``clean`` leaves out corrupted copies."""
 
-    def __init__(self, dataset: Dataset, reader: Reader) -> None:
+    def __init__(self, dataset: Dataset, reader: Reader, *, clean: bool = False) -> None:
         self.dataset, self.reader, self.rows = dataset, reader, dataset.count()
+        self.clean = clean
         self.count, self.left_out = 0, LeftOut()
 
     def run(self, fits: Mapping[K, Callable[[Ask], T]]) -> dict[K, T | Exception]:
@@ -84,7 +90,7 @@ class Passes:
 
     def _answers(self, questions: Sequence[Question]) -> dict[Question, Answer]:
         distinct = list(dict.fromkeys(questions))
-        answering = _Answering(self.reader, tuple(distinct), self.rows)
+        answering = _Answering(self.reader, tuple(distinct), self.rows, self.clean)
         result = self.dataset.reduce(answering, _join)
         self.count += 1
         if not result:
@@ -131,6 +137,7 @@ class _Answering:
     reader: Reader
     questions: tuple[Question, ...]
     rows: int  # Of the whole table.
+    clean: bool
 
     def __call__(self, part: Part) -> bytes:
         if self.rows * self.reader.width >= WORTH_LOADING:  # A chunk alone would not pay.
@@ -138,11 +145,20 @@ class _Answering:
         totals: list[Answer] = [{} for _ in self.questions]
         number, seen = part.start, ClassCount()
         for rows in self.reader.chunks(part):
-            chunk = Chunk(rows.numpy(), number, part.place)
+            kept, copies = _without_copies(rows.numpy()) if self.clean else (rows.numpy(), 0)
+            chunk = Chunk(kept, number, part.place, copies)
             number, seen = number + len(rows), seen + ClassCount(rows.classes, part.place)
             for k, question in enumerate(self.questions):
                 totals[k] = _joined([totals[k], question(chunk)])
         return LeftOut.of(part).before(_packed(totals, seen))
+
+
+def _without_copies(rows: Predictions | Claims) -> tuple[Predictions | Claims, int]:
+    """Return the rows of validation itself, and the number of corrupted copies among them."""
+    copied = is_copy(rows)
+    if not copied.any():
+        return rows, 0
+    return replace(rows[~copied], ignored=rows.ignored), int(copied.sum())
 
 
 def _join(results: Sequence[bytes]) -> bytes:

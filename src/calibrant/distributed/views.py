@@ -106,6 +106,7 @@ class Survey:
         alone = untied(p.scores)
         return {
             "sum:n": np.array([len(p), chunk.rows.ignored, zero_label_count(p), int(zeros)]),
+            "sum:copies": np.array([chunk.copies]),
             "sum:size": np.array([p.size]),
             "sum:wrong": np.array([int((label < p.scores.max(axis=1)).sum())]),
             "sum:decided": np.array([alone.sum(), _total(p.weights, alone)]),
