@@ -456,6 +456,17 @@ def test_columns_that_begin_alike_are_suggested(tmp_path):
     assert read(path, Columns(probabilities="prob_*")).label_names == ("cat", "dog")
 
 
+@pytest.mark.parametrize(
+    ("start", "option"), [("logit.", "--logits-column"), ("score.", "--probabilities-column")]
+)
+def test_the_named_option_is_that_of_the_columns(tmp_path: Path, start: str, option: str) -> None:
+    """Signals, of which there may be more, are no classes."""
+    path = tmp_path / "p.csv"
+    path.write_text(f"{start}cat,{start}dog,signal.a,signal.b,signal.c,label\n1,0,0,0,0,cat\n")
+    with pytest.raises(InputError, match=rf"per class, {option} '{start}\*'"):
+        read(path)
+
+
 @pytest.mark.parametrize("kernel", ["arrow", "plain"])
 def test_a_space_after_a_comma_is_no_part_of_a_label(tmp_path, kernel, monkeypatch):
     if kernel == "plain":

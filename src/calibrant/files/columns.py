@@ -319,19 +319,22 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
         no_labels = find_label(source, columns) is None
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
-            f"Name it ({options}{_shared_prefix(source) or one_confidence})"
+            f"Name it ({options}{_shared_prefix(source, kinds) or one_confidence})"
             f"{', and the true labels, if it has them (--label-column)' if no_labels else ''}."
         )
     return next(iter(present.items()))
 
 
-def _shared_prefix(source: Source) -> str:
+def _shared_prefix(source: Source, kinds: Sequence[Kind]) -> str:
     """Return how to name columns that begin alike, such as prob_cat and prob_dog."""
-    names = [name for name, shape in source.columns.items() if shape == ()]
+    scalar = (name for name, shape in source.columns.items() if shape == ())
+    names = [name for name in scalar if not name.startswith(SIGNAL)]
     starts = Counter(found[0] for name in names if (found := re.match(r".*?[_:.\-](?=.)", name)))
     if not starts or starts.most_common(1)[0][1] < 2:
         return ""
-    return f"; for one column per class, --probabilities-column '{starts.most_common(1)[0][0]}*'"
+    start = starts.most_common(1)[0][0]
+    kind = kinds[0] if "logit" in start.lower() else kinds[-1]
+    return f"; for one column per class, --{kind}-column '{start}*'"
 
 
 def _class_columns(source: Source, kind: Kind) -> str:
