@@ -131,8 +131,9 @@ def test_how_many_rows_a_part_has() -> None:
             assert labelled_rows(part) == len(data.predict(model, part))
 
 
-@pytest.mark.parametrize("task", ["text", "image"])
-def test_copies_are_made_where_validation_is_large(task: str) -> None:
+@pytest.mark.parametrize(("task", "copies"), [("text", 15), ("image", 20)])
+def test_copies_are_made_where_validation_is_large(task: str, copies: int) -> None:
+    """Five kinds at three strengths; images also have random damage, at five strengths."""
     recipe = Recipe.from_dict({"task": task})
     assert copy_names(recipe, 999) == ()
-    assert len(copy_names(recipe, 1000)) == 15
+    assert len(copy_names(recipe, 1000)) == copies
