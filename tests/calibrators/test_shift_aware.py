@@ -10,7 +10,8 @@ from calibrator_samples import quiet_fit
 from calibrant import InputError, Predictions
 from calibrant.calibrators import ShiftAware, Temperature, load_calibrator
 from calibrant.calibrators.backend import log_odds
-from calibrant.calibrators.shift_fit import _basis, _Problem
+from calibrant.calibrators.saving import from_dict, to_dict
+from calibrant.calibrators.shift_fit import _basis, _Problem, fit_shares
 from calibrant.calibrators.signals import signal_columns, top_of
 from calibrant.files import read, rewrite, suffixes
 from calibrant.metrics import ece
@@ -85,7 +86,7 @@ def test_row_signals_against_plain_loops():
         ordered = np.sort(row)
         assert top.margin[i] == pytest.approx(ordered[-1] - ordered[-2])
         assert np.exp(top.entropy[i]) == pytest.approx(max(-(p * np.log(p)).sum(), 1e-6))
-        np.testing.assert_allclose(top.probabilities[i], p)
+        np.testing.assert_allclose(top.below[i], np.log(p) - np.log(p.max()), atol=1e-12)
 
 
 def test_context_against_plain_loops():
@@ -118,6 +119,83 @@ def test_the_gradient_is_that_of_the_loss():
     steps = 1e-6 * np.eye(len(x))
     slow = [(problem(x + s)[0] - problem(x - s)[0]) / 2e-6 for s in steps]
     np.testing.assert_allclose(problem(x)[1], slow, atol=1e-7)
+
+
+def flat_or_sharp(n=3000, seed=0):
+    """Wrong rows whose true class is drawn from p^e of the others: e is 3 or 0.3, as π says."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(n, 5))
+    logits[:, 2] += 15
+    gate = rng.integers(0, 2, n).astype(float)
+    drawn = np.where(gate > 0, 0.3, 3.0)[:, None] * logits + rng.gumbel(size=logits.shape)
+    drawn[:, 2] = -np.inf
+    return logits, drawn.argmax(1), gate
+
+
+def test_shares_of_the_other_classes_are_found():
+    logits, labels, gate = flat_or_sharp()
+    found = fit_shares(logits, labels, gate, np.ones(len(labels)), 0.1)
+    np.testing.assert_allclose(found, [3.0, 0.3], atol=0.15)
+
+
+def test_shares_minimise_what_a_plain_loop_adds_up():
+    logits, labels, gate = flat_or_sharp(n=60)
+    weight = np.random.default_rng(1).uniform(0.5, 2, 60)
+    gate = np.clip(gate, 0.2, 0.9)
+
+    def loss(e):
+        total = 0.0
+        for row, label, share, w in zip(logits, labels, gate, weight, strict=True):
+            power = np.exp(row * ((1 - share) * e[0] + share * e[1]))
+            total -= w * np.log(power[label] / (power.sum() - power[2]))
+        return total / weight.sum() + 0.5 * 8.0 / 60 * ((np.asarray(e) - 1) ** 2).sum()
+
+    found = fit_shares(logits, labels, gate, weight, 8.0)
+    for step in (0.01, -0.01):
+        for moved in (np.array([step, 0]), np.array([0, step])):
+            assert loss(found) < loss(found + moved)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_without_mistakes_or_other_classes_the_shares_stay(classes):
+    rows = 0 if classes > 2 else 3  # Of which the prediction is wrong.
+    logits, labels = np.eye(classes)[[0] * rows], np.ones(rows, int)
+    found = fit_shares(logits, labels, np.zeros(rows), np.ones(rows), 8.0)
+    np.testing.assert_array_equal(found, 1)
+    p = Predictions.from_logits(np.eye(classes)[[0, 1, 0]], [0, 1, 0])
+    np.testing.assert_array_equal(quiet_fit(ShiftAware(), p).share_exponents_, 1)
+
+
+def test_transformed_rows_have_these_shares(fitted):
+    logits = np.array([[4.0, 1.0, 0.5]])
+    columns = {name: np.zeros(1) for name in fitted.signals_}
+    values = {**fitted.learned(), **columns, "share_exponents_": np.array([2.0, 2.0])}
+    found = fitted.apply(logits, "logits", values)[0]
+    assert found[1] / found[2] == pytest.approx(np.exp(2.0 * 0.5))
+    plain = {**values, "share_exponents_": np.ones(2)}
+    before = fitted.apply(logits, "logits", plain)[0]
+    assert found[0] == before[0]
+    assert before[1] / before[2] == pytest.approx(np.exp(0.5))
+
+
+def test_a_file_of_an_earlier_version_keeps_the_raw_shares(fitted, tmp_path):
+    content = to_dict(fitted)
+    assert not np.allclose(fitted.share_exponents_, 1)
+    del content["learned"]["share_exponents_"]
+    again, p = from_dict(content, "map.json"), sample(n=50)
+    np.testing.assert_array_equal(again.share_exponents_, 1)
+    before, after = p.probabilities(), again.transform(p).scores
+    rows, top = np.arange(50), p.scores.argmax(1)
+    ratio = after / before
+    ratio[rows, top] = np.nan
+    assert np.nanmax(ratio, 1) == pytest.approx(np.nanmin(ratio, 1))
+
+
+def test_damaged_shares_are_refused(fitted):
+    content = to_dict(fitted)
+    content["learned"]["share_exponents_"]["values"] = [1.0, -1.0]
+    with pytest.raises(InputError, match="share_exponents_ of shift-aware is below 0"):
+        from_dict(content, "map.json")
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,7 @@ class Calibrator(Transformation):
     takes_claims: ClassVar[bool] = False  # Whether one confidence per example is enough.
     takes_weights: ClassVar[bool] = False  # Whether a fit counts examples by their weights.
     needs_copies: ClassVar[bool] = False  # Whether only corrupted copies teach it something.
+    added_later: ClassVar[Mapping[str, Any]] = {}  # Learned values that earlier files do not have.
 
     @abstractmethod
     def _fit(self, predictions: Predictions) -> Fit:

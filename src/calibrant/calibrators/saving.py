@@ -168,6 +168,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
         arguments = {**_IN_FORMAT_1.get(header["method"], {}), **arguments}
     calibrator = calibrator_class(header["method"])(**arguments)
     classes, names = _classes(header)
+    learned = {**calibrator.added_later, **learned}
     _check_learned(type(calibrator), learned)
     _check_shapes(calibrator, learned, classes)
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
@@ -213,6 +214,8 @@ def _wrong(name: str, value: np.ndarray) -> str | None:
         return "larger than any that is learned"
     if (name.startswith("temperature") or name == "floor_") and not (value > 0).all():
         return "not above 0"
+    if name == "share_exponents_" and not (value >= 0).all():
+        return "below 0"
     if name == "values_" and not ((value > -_ROUNDING) & (value < 1 + _ROUNDING)).all():
         return "no probability"
     if name in ("edges_", "nodes_") and (np.diff(value) < 0).any():

@@ -11,7 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import line_sums, namespace, sigmoid, unmasked
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.scalar import with_confidence
-from calibrant.calibrators.shift_fit import fit_experts
+from calibrant.calibrators.shift_fit import fit_experts, fit_shares
 from calibrant.calibrators.signals import (
     CORRUPTION,
     Top,
@@ -77,7 +77,11 @@ class ShiftAware(Calibrator):
     log_odds_nodes_: np.ndarray  # (1, m), and the lines of g₁ and g₂
     log_odds_intercepts_: np.ndarray
     log_odds_slopes_: np.ndarray
+    share_exponents_: np.ndarray  # e₁ and e₂
     background_: int
+
+    # Files of earlier versions have none: the other classes kept the shares of the raw scores.
+    added_later: ClassVar[Mapping[str, Any]] = {"share_exponents_": np.ones(2)}
 
     def __init__(
         self,
@@ -114,7 +118,19 @@ class ShiftAware(Calibrator):
         right = (top.predicted == predictions.labels[chosen]).astype(np.float64)
         weight = _weights(is_clean[chosen], self.clean_weight)
         learned = fit_experts(top.log_odds, np.stack(signals, 1), right, weight, self.penalty)
-        return Fit({**learned, "background_": background}, signals=names)
+        gate = sigmoid(_evaluated("", learned, signals)[2])
+        shares = self._shares(predictions[chosen], right < 1, gate, weight)
+        more = {"share_exponents_": shares, "background_": background}
+        return Fit({**learned, **more}, signals=names)
+
+    def _shares(
+        self, rows: Predictions, wrong: np.ndarray, gate: np.ndarray, weight: np.ndarray
+    ) -> np.ndarray:
+        """Return e₁ and e₂; of a claim, the other class has all that is left."""
+        if self.claims_:
+            return np.ones(2)
+        logits = unmasked(rows.scores[wrong].astype(np.float64))
+        return fit_shares(logits, rows.labels[wrong], gate[wrong], weight[wrong], self.penalty)
 
     def _signal_columns(
         self, rows: Array, kind: Kind, groups: Mapping[str, Any], signals: Mapping[str, Any]
@@ -129,12 +145,14 @@ class ShiftAware(Calibrator):
         signals = self._signals(top, columns, self.background_)
         first, second, damage = _evaluated("", values, signals)
         by_first, by_second = _evaluated("log_odds_", values, [top.log_odds])
-        high, low = first + by_first, second + by_second
-        confidence = sigmoid(high + sigmoid(damage) * (low - high))[..., None]
+        high, low, gate = first + by_first, second + by_second, sigmoid(damage)
+        confidence = sigmoid(high + gate * (low - high))[..., None]
         confidence = xp.clip(confidence, _NEAREST, 1 - _NEAREST)
         if self.claims_:
             return xp.concatenate((1 - confidence, confidence), axis=-1)
-        before = xp.clip(top.probabilities, values["floor_"], None)
+        exponents = values["share_exponents_"]
+        power = (exponents[0] + gate * (exponents[1] - exponents[0]))[..., None]
+        before = xp.clip(xp.exp(power * top.below), values["floor_"], None)
         return with_confidence(before, top.predicted, confidence, keep=True)
 
     def _top(self, logits: Array) -> Top:

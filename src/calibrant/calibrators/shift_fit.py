@@ -1,4 +1,8 @@
-"""Fit the two curves of :class:`~calibrant.calibrators.ShiftAware` and the gate between them."""
+"""Fit what :class:`~calibrant.calibrators.ShiftAware` learns.
+
+First the two curves of the confidence and the gate between them, then how the other classes share
+what the confidence leaves.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 from calibrant.calibrators.backend import sigmoid
 from calibrant.calibrators.minimize import minimize
 
-__all__ = ["fit_experts"]
+__all__ = ["fit_experts", "fit_shares"]
 
 _WORK = 4_000_000  # Rows times steps; then the least and the most steps.
 _STEPS = (80, 400)
@@ -18,6 +22,7 @@ _TOLERANCE = 1e-8
 _MOST_LOG_ODDS = 30.0
 _RIDGE = 0.5  # Of values, relative to the penalty on their bends.
 _APART = 1e-6  # The least distance of knots, relative to their range.
+_SCORES = 1 << 22  # Scores of wrong rows that the shares are fitted on.
 _START = 1.0  # The first distance of the two curves: equal curves would stay equal.
 
 
@@ -63,6 +68,45 @@ def fit_experts(
         "log_odds_intercepts_": z_intercepts,
         "log_odds_slopes_": z_slopes,
     }
+
+
+def fit_shares(
+    logits: np.ndarray,
+    labels: np.ndarray,
+    gate: np.ndarray,
+    weight: np.ndarray,
+    penalty: float,
+) -> np.ndarray:
+    """Return e₁ and e₂ of the shares of the other classes, which are ∝ p_k^((1 − π) e₁ + π e₂).
+
+    The rows are those whose predicted class is wrong, and ``gate`` is their π. The exponents
+    minimise the weighted NLL of the true class among the others; 1 keeps the shares of the scores.
+    """
+    stride = -(-logits.size // _SCORES) or 1
+    logits, labels, gate, weight = (x[::stride] for x in (logits, labels, gate, weight))
+    count, classes = logits.shape
+    if classes == 2 or not count:
+        return np.ones(2)
+    below = np.maximum(logits - logits.max(1, keepdims=True), -_MOST_LOG_ODDS)
+    true = below[np.arange(count), labels]
+    is_other = np.arange(classes) != logits.argmax(1)[:, None]
+    below = below[is_other].reshape(count, classes - 1)
+    parts, weight = np.stack([1 - gate, gate], 1), weight / weight.sum()
+    pull = _RIDGE * penalty / count
+
+    def loss(e: np.ndarray) -> tuple[float, np.ndarray]:
+        power = parts @ e
+        scaled = power[:, None] * below
+        highest = scaled.max(1)
+        shares = np.exp(scaled - highest[:, None])
+        total = shares.sum(1)
+        nll = np.log(total) + highest - power * true
+        mean = (shares * below).sum(1) / total
+        gradient = parts.T @ (weight * (mean - true)) + 2 * pull * (e - 1)
+        return float(weight @ nll + pull * ((e - 1) ** 2).sum()), gradient
+
+    found = minimize(loss, np.ones(2), tolerance=_TOLERANCE)
+    return np.asarray(np.maximum(found.x, 0.0))
 
 
 class _Problem:

@@ -48,7 +48,7 @@ class Top(NamedTuple):
     log_odds: Array  # log c / (1 − c) of its probability c.
     margin: Array  # The largest logit minus the second.
     entropy: Array  # Its logarithm.
-    probabilities: Array  # (n, K)
+    below: Array  # (n, K): by how much each logit is below the largest, up to 0.
 
 
 def top_of(logits: Array) -> Top:
@@ -71,7 +71,7 @@ def top_of(logits: Array) -> Top:
         -xp.log(xp.clip(rest, _LEAST_ODDS, None)),
         -xp.amax(xp.where(is_top, -np.inf, below), axis=-1),
         xp.log(xp.clip(entropy, _LEAST_ENTROPY, None)),
-        odds / total[..., None],
+        below,
     )
 
 
