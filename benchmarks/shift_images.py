@@ -59,7 +59,7 @@ NEAREST = {
 }
 CLEAN = "clean"
 MIXED = tuple(name for name in IMAGE_COPIES if name.startswith(MIX))
-SIZES = {"train": 3000, "valid": 3000, "test": 3000}
+SPLITS, ROWS_OF_A_PART = ("train", "valid", "test"), 3000
 TRAINED = 45_000  # Images that the network is trained on; the others are for validation.
 ROWS = 1 << 14
 BATCH = 100
@@ -159,10 +159,10 @@ NETWORKS: dict[str, tuple[type[Any], int]] = {  # With the epochs of their train
 class Images:
     """The parts of the data, as values in [0, 1]."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, trained: int = TRAINED) -> None:
         arrays = np.load(path)
         order = np.random.default_rng(0).permutation(len(arrays["train_labels"]))
-        rows = {"train": order[:TRAINED], "valid": order[TRAINED:]}
+        rows = {"train": order[:trained], "valid": order[TRAINED:]}
         self.parts = {s: self._part(arrays, "train", r) for s, r in rows.items()}
         self.parts["test"] = self._part(arrays, "test", np.arange(len(arrays["test_labels"])))
         pixels = self.parts["train"][0]
@@ -248,7 +248,7 @@ class Reader:
 def collect(options: argparse.Namespace) -> None:
     """Train or load one network, predict every part, write the file."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    images = Images(options.data)
+    images = Images(options.data, options.trained)
     torch.manual_seed(options.seed)
     kind, epochs = NETWORKS[options.network]
     network = kind().to(device, memory_format=torch.channels_last)
@@ -262,18 +262,18 @@ def collect(options: argparse.Namespace) -> None:
     torch.set_grad_enabled(False)
     reader = Reader(network, images, device)
     about = {"network": options.network, "seed": options.seed, "data": options.data.stem,
-             "epochs": epochs, "trained": circumstances()}  # fmt: skip
+             "epochs": epochs, "images": options.trained, "trained": circumstances()}  # fmt: skip
     kept: dict[str, Any] = {"about": np.array(json.dumps(about))}
-    centres = _known_centres(reader, *(v[: 2 * SIZES["train"]] for v in images.parts["train"]))
-    for split, size in SIZES.items():
-        pixels, labels = (values[:size] for values in images.parts[split])
+    centres = _known_centres(reader, *(v[: 2 * options.rows] for v in images.parts["train"]))
+    for split in SPLITS:
+        pixels, labels = (values[: options.rows] for values in images.parts[split])
         kinds = RANDOM_KINDS if split == "train" else KINDS
         names = (CLEAN, *(f"{kind}-{s}" for kind in kinds for s in STRENGTHS))
         for name in (*names, *(MIXED if split == "valid" else ())):
             changed = pixels
             if name != CLEAN:
                 which, _, strength = name.rpartition("-")
-                seed = list(SIZES).index(split)
+                seed = SPLITS.index(split)
                 changed = corrupt_images(pixels, which, int(strength), seed=seed)
                 changed = (changed * 255).round() / 255
             logits, features, moments = reader(changed)
@@ -499,6 +499,8 @@ def main() -> None:
     made.add_argument("seed", type=int)
     made.add_argument("data", type=Path)
     made.add_argument("out", type=Path)
+    made.add_argument("--trained", type=int, default=TRAINED, help="images to train on")
+    made.add_argument("--rows", type=int, default=ROWS_OF_A_PART, help="images of each part")
     made.add_argument("--weights", type=Path, help="load them, or keep them here")
     for name in ("study", "table"):
         step = steps.add_parser(name)
