@@ -202,6 +202,23 @@ def test_an_engine_that_is_not_there_is_one_line(monkeypatch):
         pass
 
 
+def test_a_sample_is_not_for_an_engine(folder, capsys):
+    assert main(["audit", str(folder), "--sample", "100", "--engine", "ray"]) == 2
+    assert "--sample is not for --engine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["audit", "fit -o x.json", "compare"])
+def test_documents_with_entities_are_not_for_an_engine(command, folder, capsys):
+    """They would be read here, and the cluster would do nothing."""
+    name, *rest = command.split()
+    for kind in ("--entities", "--reviewed"):
+        if name == "compare" and kind == "--reviewed":
+            continue
+        files = [str(folder)] * 2
+        assert main([name, kind, *files, *rest, "--engine", "ray"]) == 2
+        assert f"{kind} is not for --engine" in capsys.readouterr().err
+
+
 def test_skipping_needs_an_engine(folder, capsys):
     assert main(["audit", str(folder), "--skip-corrupt"]) == 2
     assert "--skip-corrupt needs --engine" in capsys.readouterr().err

@@ -17,9 +17,9 @@ from calibrant.cli.entity_options import add_entity_options, without_entities
 from calibrant.cli.options import (
     add_cluster,
     add_file_options,
+    check_cluster,
     columns_from,
     files_read,
-    refuse_skip,
 )
 from calibrant.errors import InputError, printable
 from calibrant.files.standard_input import STANDARD
@@ -69,7 +69,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write a calibrated copy of each file, or what a policy decides."""
-    refuse_skip(args)
+    check_cluster(args)
     if isinstance(args.output, str) and args.engine is None:
         raise InputError(f"{args.output} needs --engine ray or --engine spark.")
     if args.policy is not None:
@@ -86,6 +86,11 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.progress import Progress
 
     if is_entity_calibrator(args.calibrator):
+        if args.engine is not None:
+            raise InputError(
+                f"{args.calibrator} is for documents with entities, which --engine does not read: "
+                "leave --engine out."
+            )
         return apply_entities(args)
     without_entities(args)
     calibrator = load_calibrator(args.calibrator)

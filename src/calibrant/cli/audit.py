@@ -18,13 +18,13 @@ from calibrant.cli.options import (
     add_intervals,
     add_keep_together,
     add_report,
+    check_cluster,
     columns_from,
     files_again,
     files_read,
     print_notes,
-    refuse_skip,
 )
-from calibrant.errors import printable
+from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from calibrant.auditing import Audit, GroupTable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "print_audits", "print_left_out", "print_measures", "run"]
 
 _AFTER = "after "
+_SAMPLE = 10_000_000
 
 
 def add_parser(commands: Any) -> None:
@@ -79,7 +80,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--sample",
         type=int,
-        default=10_000_000,
+        default=_SAMPLE,
         metavar="EXAMPLES",
         help="above this many examples, at most a million, rank metrics use a random sample "
         "(without: a sketch of all examples above a million)",
@@ -90,7 +91,9 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
-    refuse_skip(args)
+    check_cluster(args)
+    if args.engine is not None and args.sample != _SAMPLE:
+        raise InputError("--sample is not for --engine, which counts all rows: leave it out.")
     if args.entities:
         return audit_entity_files(args)
     without_entities(args)

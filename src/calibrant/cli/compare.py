@@ -13,7 +13,7 @@ from calibrant.cli.document import document
 from calibrant.cli.entities import compare_entity_files
 from calibrant.cli.entity_options import add_entity_options, without_entities
 from calibrant.cli.old_options import calibrator_name
-from calibrant.cli.options import add_cluster, add_file_options, add_json, refuse_skip
+from calibrant.cli.options import add_cluster, add_file_options, add_json, check_cluster
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare the calibrators and print the table."""
-    refuse_skip(args)
+    check_cluster(args)
     if args.entities:
         return compare_entity_files(args)
     without_entities(args)

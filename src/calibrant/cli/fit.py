@@ -20,11 +20,11 @@ from calibrant.cli.options import (
     add_json,
     add_output,
     add_set,
+    check_cluster,
     columns_from,
     files_read,
     parse_settings,
     print_notes,
-    refuse_skip,
 )
 from calibrant.errors import InputError, printable, unknown_name
 from calibrant.inputs import shortened
@@ -74,7 +74,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit the calibrator, save it, and print what it gained."""
-    refuse_skip(args)
+    check_cluster(args)
     if args.entities:
         return fit_entities(args, _of_scores(args))
     without_entities(args)

@@ -31,13 +31,13 @@ __all__ = [
     "add_run_options",
     "add_set",
     "add_trust",
+    "check_cluster",
     "columns_from",
     "files_again",
     "files_read",
     "parse_settings",
     "print_notes",
     "read_label_pairs",
-    "refuse_skip",
 ]
 
 _COLUMN_OPTIONS = (
@@ -142,10 +142,12 @@ def add_cluster(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def refuse_skip(args: argparse.Namespace) -> None:
-    """Refuse ``--skip-corrupt`` where no engine reads the files."""
+def check_cluster(args: argparse.Namespace) -> None:
+    """Refuse what does not go with an engine, or without one."""
     if args.skip_corrupt and args.engine is None:
         raise InputError("--skip-corrupt needs --engine.")
+    if args.engine is not None and (given := getattr(args, "entities", None)):
+        raise InputError(f"{given} is not for --engine, which reads parquet: leave --engine out.")
 
 
 def add_output(parser: Any, words: str, *, metavar: str = "FILE", old: str = "file") -> None:
