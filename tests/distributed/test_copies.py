@@ -1,15 +1,18 @@
 """Calibrated copies of a folder: the bytes of one process, each file once, resumable."""
 
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import pytest
 from tests.distributed.shards import random_predictions, write_shards
 from tests.distributed.test_bad_input import damage
 
 from calibrant.calibrators import Temperature
-from calibrant.distributed import LocalEngine
-from calibrant.distributed.copying import apply_to_files
-from calibrant.errors import InputError
+from calibrant.distributed import LocalEngine, audit
+from calibrant.distributed.copying import _Copy, apply_to_files
+from calibrant.errors import CalibrantError, InputError
 from calibrant.files import rewrite
 
 
@@ -148,6 +151,95 @@ def test_bad_input(folder, calibrator, tmp_path):
     with pytest.raises(InputError, match="classes"):
         apply_to_files(other, str(folder), tmp_path / "out")
     assert not (tmp_path / "out.partial").exists()
+
+
+class Threads(LocalEngine):
+    """Runs all parts side by side, as a cluster does, and leaves the others when one fails."""
+
+    def map(self, task, parts):
+        pool = ThreadPoolExecutor(len(parts))
+        try:
+            for done in as_completed([pool.submit(task, part) for part in parts]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False)
+
+
+def test_a_slow_worker_changes_nothing_after_the_end(folder, calibrator, tmp_path, monkeypatch):
+    """It would make the unfinished folder again, and the corrected command would be refused."""
+    ended, copied = threading.Event(), []
+
+    def slow(task, source, target):
+        if source.endswith("part-000.parquet"):
+            raise InputError("it is damaged.")
+        assert ended.wait(60)
+        try:
+            copy(task, source, target)
+        finally:
+            copied.append(source)
+
+    copy = _Copy._copy
+    with monkeypatch.context() as patch:
+        patch.setattr(_Copy, "_copy", slow)
+        with pytest.raises(InputError, match="it is damaged"):
+            apply_to_files(calibrator, str(folder), tmp_path / "out", engine=Threads())
+        ended.set()
+        deadline = time.monotonic() + 60
+        while len(copied) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert len(copied) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert apply_to_files(calibrator, str(folder), tmp_path / "out", engine=Threads()).files == 3
+
+
+class Elsewhere(LocalEngine):
+    """A node with disks of its own: what is gone before a copy is made, or after it."""
+
+    def __init__(self, before=(), after=()):
+        self.before, self.after = before, after
+
+    def map(self, task, parts):
+        for part in parts:
+            for path in self.before:
+                shutil.rmtree(path)
+            found = task(part)
+            for path in self.after:
+                path.unlink(missing_ok=True)
+            yield found
+
+
+def test_a_disk_that_nodes_do_not_share_is_one_line(folder, calibrator, tmp_path):
+    """Copies on the disks of other nodes would be missing without a word."""
+    out, partial = tmp_path / "out", tmp_path / "out.partial"
+    with pytest.raises(CalibrantError, match=r"out\.partial is not there on the node .*s3://"):
+        apply_to_files(calibrator, str(folder), out, engine=Elsewhere(before=[partial]))
+    lost = [partial / name for name in NAMES[1:]]
+    with pytest.raises(CalibrantError, match=r"2 of 3 copies are not there, such as "):
+        apply_to_files(calibrator, str(folder), out, engine=Elsewhere(after=lost))
+    assert not out.exists()
+    with pytest.raises(InputError, match=r"part-00\d\.parquet: it was listed, but is not there on"):
+        audit(str(folder), engine=Elsewhere(before=[folder]), bootstrap=0)
+
+
+def test_relative_names_mean_the_same_on_workers(folder, calibrator, tmp_path, monkeypatch):
+    """Workers of a cluster that runs already are in a folder of their own."""
+
+    class Away(LocalEngine):
+        def map(self, task, parts):
+            with monkeypatch.context() as patch:
+                patch.chdir("/")
+                found = [task(part) for part in parts]
+            yield from found
+
+    whole = expected(folder, calibrator, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert audit("in", engine=Away(), bootstrap=0).provenance["n"] == 900
+    for given in ("in", "./in/../in"):
+        copied = apply_to_files(calibrator, given, "out", engine=Away(), overwrite=True)
+        assert copied.files == 3
+        found = written(tmp_path / "out")
+        assert found.pop("_SUCCESS") == b""
+        assert found == whole
 
 
 def copy_of(folder):

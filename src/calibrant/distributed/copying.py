@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from calibrant.distributed.engine import Engine, LocalEngine
 from calibrant.distributed.listing import filesystem, writing
 from calibrant.distributed.output_folders import opened_folder
 from calibrant.distributed.parquet_parts import FilePart, Plan, Segment, plan_parts
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
 from calibrant.files import Paths, rewrite
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns
 from calibrant.files.format import FileKind
@@ -98,10 +99,12 @@ def apply_to_files(
     with opened_folder(fspath(output), about, overwrite=overwrite) as (place, there):
         left = [part for part in parts if part.name not in there]
         task = _Copy(calibrator, columns, kind, place, skip_damaged)
-        results = (json.loads(found) for found in (engine or LocalEngine()).map(task, left))
+        results = [json.loads(found) for found in (engine or LocalEngine()).map(task, left)]
         damaged = [(rows, message) for rows, message in results if message is not None]
         if len(damaged) == len(parts):
             raise InputError(f"No parquet file of {len(parts)} can be read: {damaged[0][1]}")
+        if "://" not in place:
+            _check_all_there(place, [part.name for part in parts], len(damaged))
     messages = tuple(sorted(message for _, message in damaged))
     rows = plan.rows - sum(rows for rows, _ in damaged)
     return Copied(rows, len(parts) - len(damaged), (*plan.damaged, *messages))
@@ -152,8 +155,8 @@ def _parts(plan: Plan, names: Mapping[str, str]) -> list[CopyPart]:
 def _names(files: Sequence[str], paths: Paths) -> dict[str, str]:
     """Return the name of each copy: the path below the folder that was given, or the file's name.
 
-    >>> _names(["a/b/c.parquet", "d.parquet"], ["a", "d.parquet"])
-    {'a/b/c.parquet': 'b/c.parquet', 'd.parquet': 'd.parquet'}
+    >>> _names(["/a/b/c.parquet", "/d.parquet"], ["/a", "/d.parquet"])
+    {'/a/b/c.parquet': 'b/c.parquet', '/d.parquet': 'd.parquet'}
     """
     folders = [f"{_address(path).rstrip('/')}/" for path in _listed(paths)]
     names = {}
@@ -169,7 +172,7 @@ def _names(files: Sequence[str], paths: Paths) -> dict[str, str]:
 def _address(path: str) -> str:
     """Return a path as the plan spells it."""
     if "://" not in path:
-        return str(Path(path))
+        return str(Path(path).absolute())
     system, name = filesystem(path)
     return str(system.unstrip_protocol(name))
 
@@ -206,8 +209,9 @@ class _Copy:
         return json.dumps([part.rows, None]).encode()
 
     def _copy(self, source: str, target: str) -> None:
+        if "://" not in target:
+            _make_folders(Path(self.place), Path(target).parent)
         if "://" not in source and "://" not in target:
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
             self._rewrite(Path(source), Path(target))
             return
         with tempfile.TemporaryDirectory(prefix="calibrant-") as folder:
@@ -232,6 +236,32 @@ class _Copy:
         )
 
 
+def _check_all_there(place: str, names: Sequence[str], damaged: int) -> None:
+    """Check that each copy has come: a node may have a folder of this name on a disk of its own."""
+    missing = [name for name in names if not Path(place, name).is_file()]
+    if len(missing) > damaged:
+        raise CalibrantError(
+            f"{place}: {len(missing) - damaged} of {len(names)} copies are not there, such as "
+            f"{missing[0]}, although workers have written them: copies go to a folder that all "
+            "nodes share, or to an address such as s3://bucket/folder."
+        )
+
+
+def _make_folders(place: Path, folder: Path) -> None:
+    """Make a folder below the output, which must be there: this node may have disks of its own."""
+    missing = [path for path in (folder, *folder.parents) if path.is_relative_to(place)][:-1]
+    try:
+        if not place.is_dir():
+            raise FileNotFoundError
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+    except FileNotFoundError:
+        raise CalibrantError(
+            f"{place} is not there on the node {socket.gethostname()}: copies go to a folder that "
+            "all nodes share, or to an address such as s3://bucket/folder."
+        ) from None
+
+
 def _damage(part: CopyPart) -> str | None:
     """Return which row group of a file cannot be read, if one is the reason."""
     for _ in part.source.tables(None, _ROWS):
@@ -251,7 +281,6 @@ def _fetch(source: str, target: Path) -> None:
 def _send(source: Path, target: str) -> None:
     """Bring a file to its place; object storage shows it when it is whole."""
     if "://" not in target:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
         hidden = Path(target).with_name(f".{source.parent.name}-{Path(target).name}")
         shutil.copyfile(source, hidden)
         hidden.replace(target)

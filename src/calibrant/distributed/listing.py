@@ -72,11 +72,17 @@ def _files(path: str) -> list[DataFile]:
 
 def _local_files(path: str) -> list[DataFile]:
     if (kind := log_of(path)) is not None:
+        path = _absolute(path)
         return _of_table(path, kind, names_in, lambda file: Path(file).read_text("utf-8"))
     with door(path, "it cannot be listed"):
         found = sorted(_below(path)) if Path(path).is_dir() else []
     check_plain(Path(file).absolute() for file in found)
-    return [DataFile(_checked(file)) for file in found or map(str, expand(path))]
+    return [DataFile(_checked(_absolute(file))) for file in found or map(str, expand(path))]
+
+
+def _absolute(path: str) -> str:
+    """Return a path that means the same on workers, which run in folders of their own."""
+    return str(Path(path).absolute())
 
 
 def _below(folder: str) -> Iterator[str]:

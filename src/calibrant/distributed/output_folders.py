@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,7 +28,8 @@ def opened_folder(
     """Yield where workers write, and the names of the files that are there from an earlier try.
 
     These are those of a try with the same description ``about`` that was interrupted. The folder
-    is complete when the block ends without an error.
+    is complete when the block ends without an error. A worker that was slow, and is still at work
+    then, must change nothing: workers write to the folder as it is and never make it themselves.
     """
     description: dict[str, Any] = json.loads(json.dumps(about))
     opened = _remote if "://" in output else _local
@@ -45,16 +47,16 @@ def _local(
     make_folder(place)
     (place / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
     try:
-        yield str(place), frozenset(str(file.relative_to(place)) for file in _visible(place))
+        there = frozenset(str(file.relative_to(place)) for file in _visible(place))
+        yield str(place.absolute()), there  # Workers run in folders of their own.
     except InputError:  # Bad input is copied from the start when corrected.
-        shutil.rmtree(place)
+        _remove(place)
         raise
     _take_place(place, target)
 
 
 def _take_place(place: Path, target: Path) -> None:
-    for hidden in list(place.rglob(".*")):  # Of workers that were lost.
-        hidden.unlink()
+    _remove_hidden(place)
     (place / _DONE).touch()
     sync_tree(place)
     if target.exists() and any(target.iterdir()):
@@ -64,8 +66,22 @@ def _take_place(place: Path, target: Path) -> None:
         shutil.rmtree(old)
     else:
         place.replace(target)
+    _remove_hidden(target)  # Of a worker that was slow: now it finds no place to write to.
     (target / _ABOUT).unlink()
     sync_folder(target.absolute().parent)
+
+
+def _remove(place: Path) -> None:
+    """Remove a folder that workers may still write to, by a name that they do not know."""
+    other = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    place.replace(other)
+    shutil.rmtree(other, ignore_errors=True)
+
+
+def _remove_hidden(place: Path) -> None:
+    """Remove the unfinished files of workers that were lost."""
+    for hidden in list(place.rglob(".*")):
+        hidden.unlink(missing_ok=True)
 
 
 def _visible(place: Path) -> list[Path]:

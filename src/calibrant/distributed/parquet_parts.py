@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -78,6 +79,8 @@ class FilePart:
                     if not self.skip_damaged:
                         raise
                     self.left_out.append((str(error), size))
+                except InputError as error:
+                    raise _lost_since(segment.path, error) from error.__cause__
                 first += size
 
     def _group(
@@ -197,6 +200,17 @@ def opened(path: str, damage: str) -> Iterator[Any]:
             raise DamagedError(str(error)) from error.__cause__
         # A missing file, a refused one, or a network that failed.
         raise InputError(str(error).replace(damage, "it cannot be read")) from error.__cause__
+
+
+def _lost_since(path: str, error: InputError) -> InputError:
+    """Return the error of a file that was there when files were listed, on this machine or not."""
+    if not isinstance(error.__cause__, FileNotFoundError):
+        return error
+    node = socket.gethostname()
+    return InputError(
+        f"{path}: it was listed, but is not there on the node {node}: files must be on a disk "
+        "that all nodes share, or at an address such as s3://bucket/folder, and must stay there."
+    )
 
 
 def _no_number(error: InputError) -> bool:
