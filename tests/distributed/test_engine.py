@@ -91,6 +91,22 @@ def test_files_become_parts_of_whole_row_groups(tmp_path):
     np.testing.assert_array_equal(joined.groups["site"], p.groups["site"])
 
 
+@pytest.mark.parametrize("rows", [1, 7, 99, 100, 101])
+def test_the_rows_that_a_part_reads_at_once_do_not_matter(tmp_path, monkeypatch, rows):
+    """Around a row group, which has 100 of them."""
+    p = random_predictions(200, sentences=3)
+    folder = write_shards(p, tmp_path / "shards", [], groups=2)
+    dataset = open_dataset(str(folder)).dataset
+    reader = reader_of(dataset)
+    monkeypatch.setattr("calibrant.distributed.reading._CHUNK", 16 * rows)  # Few columns.
+    chunks = [chunk for part in dataset.parts for chunk in reader.chunks(part)]
+    assert max(map(len, chunks)) == min(rows, 100)
+    joined = type(p).concatenate(chunks)
+    np.testing.assert_array_equal(joined.scores, p.scores)
+    np.testing.assert_array_equal(joined.labels, p.labels)
+    np.testing.assert_array_equal(joined.groups["sentence"], p.groups["sentence"])
+
+
 def test_a_wrong_engine_is_named():
     with pytest.raises(InputError, match="Unknown engine 'dusk'"), using_engine("dusk"):
         pass

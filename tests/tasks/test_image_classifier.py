@@ -8,11 +8,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from calibrant.errors import InputError, MissingExtraError  # noqa: E402
+from calibrant.tasks import open_task  # noqa: E402
 from calibrant.tasks.image import classifier as image_classifier  # noqa: E402
 from calibrant.tasks.image.classifier import (  # noqa: E402
     IMAGE_MODELS,
     Shape,
     build_classifier,
+    image_scores,
     load_classifier,
 )
 from calibrant.tasks.image.networks import write_network  # noqa: E402
@@ -45,6 +47,22 @@ def test_every_network_takes_small_images_and_has_a_head(model, shape):
 )
 def test_patches_part_any_image_evenly(size, side):
     assert image_classifier._patch(Shape(3, size)) == side
+
+
+def test_how_many_images_run_together_does_not_matter(monkeypatch):
+    data, sizes = open_task("image", tiny=True), []
+    images = data.on_device(data.splits["test"], "cpu")
+    count, values = len(images), images.pixels[0].numel()
+    network = build_classifier("lenet", Shape(1, 8), 10).eval()
+    network.register_forward_hook(lambda _module, _inputs, output: sizes.append(len(output)))
+    whole = torch.tensor(image_scores(network, images).logits)
+    assert sizes == [count]
+    for together in (1, 7, count - 1, count, count + 1):
+        sizes.clear()
+        monkeypatch.setattr(image_classifier, "_VALUES", together * values + values // 2)
+        found = torch.tensor(image_scores(network, images).logits)
+        assert (sum(sizes), max(sizes)) == (count, min(together, count))
+        torch.testing.assert_close(found, whole, rtol=1e-4, atol=1e-5)
 
 
 def test_an_image_that_no_patch_parts():

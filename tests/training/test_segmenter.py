@@ -7,6 +7,7 @@ import torch
 from calibrant.errors import InputError
 from calibrant.methods import METHODS, create
 from calibrant.tasks import open_task
+from calibrant.tasks.segmentation import pixel_predictions
 from calibrant.tasks.segmentation.pixel_predictions import pixel_logits
 from calibrant.training import attach, find_head
 from calibrant.training.images import Images
@@ -110,6 +111,19 @@ def test_images_are_run_as_they_are(task):
             alone = model(task.collate([example])["pixel_values"])[0].numpy()
         np.testing.assert_allclose(logits, alone, rtol=1e-4, atol=1e-5)
     assert list(pixel_logits(model, [], task.collate)) == []
+
+
+@pytest.mark.parametrize("together", [1, 2, 4, 5, 6])
+def test_how_many_images_run_together_does_not_matter(task, monkeypatch, together):
+    model, examples = task.build_model().eval(), task.load("test")[:5]
+    whole = list(pixel_logits(model, examples, task.collate))
+    sizes = []
+    model.register_forward_hook(lambda _module, _inputs, output: sizes.append(len(output)))
+    pixels = examples[0]["labels"].size
+    monkeypatch.setattr(pixel_predictions, "_PIXELS", together * pixels + pixels // 2)
+    found = list(pixel_logits(model, examples, task.collate))
+    assert (sum(sizes), max(sizes)) == (5, min(together, 5))
+    np.testing.assert_allclose(found, whole, rtol=1e-4, atol=1e-5)
 
 
 def test_convolutions_are_not_tuned_for_images_of_any_size(task, monkeypatch):
