@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.adapting.label_shift import ShiftEstimate, bbse, effective_size, em
+from calibrant.adapting.label_shift import ShiftEstimate, bbse, effective_size, em, replicate_means
 from calibrant.adapting.record import Adaptation, ClassShare
 from calibrant.arrays import to_numpy
 from calibrant.calibrators import Calibrator
@@ -26,6 +26,7 @@ __all__ = ["adapt_class_shares"]
 _LEAST_EFFECTIVE = 50  # Validation rows that represent the new data.
 _BINS = 10
 _DRAWS = 2000
+_ACCURACIES = 100  # Replicates of the weights whose accuracy is computed.
 _MARGIN = 1.3  # Times what chance explains: the bins are those of the validation data.
 _TOLERATED = 0.05  # Share of rows whose confidences label shift need not explain.
 
@@ -52,7 +53,8 @@ def adapt_class_shares(
         tops = new.argmax(axis=1), units_new, old.argmax(axis=1), labels, units_old
         found = bbse(*tops, valid.classes, replicates, random)
     checks = _checks(found, old, new, labels, units_old, units_new, random)
-    classes = _shares(found, prior, valid.names, len(unlabelled), settings["level"])
+    moved = _moved(old, new, units_old, units_new, settings, random)
+    classes = _shares(found, prior, valid.names, settings["level"], moved)
     changed = any(share.changed for share in classes)
     about = {
         "method": method,
@@ -162,17 +164,40 @@ def _unexplained(
     return distance(None), distance(weights), float(np.quantile(noise, 0.999))
 
 
+def _moved(
+    old: np.ndarray, new: np.ndarray, units_old: np.ndarray, units_new: np.ndarray,
+    settings: dict[str, Any], random: np.random.Generator,
+) -> bool:  # fmt: skip
+    """Whether the mean probabilities of the new data are not those of the old ones.
+
+    They are the same where nothing has changed, however hard it is to tell classes apart. The
+    estimated shares are not: they may end at 0, where their replicates say little.
+    """
+    sides = ((new, units_new), (old, units_old))
+    of_new, of_old = (
+        replicate_means(rows, units, settings["bootstrap"], random) - rows.mean(axis=0)
+        for rows, units in sides
+    )
+    half, _ = _joint_half(of_new - of_old, settings["level"])
+    return bool((np.abs(new.mean(axis=0) - old.mean(axis=0)) > half).any())
+
+
 def _shares(
-    found: ShiftEstimate, prior: np.ndarray, names: Sequence[str], rows: int, level: float
+    found: ShiftEstimate, prior: np.ndarray, names: Sequence[str], level: float, moved: bool
 ) -> tuple[ClassShare, ...]:
-    """Return the shares of the classes, with intervals that hold for all at once."""
+    """Return the shares of the classes, with intervals that hold for all at once.
+
+    No share has changed unless the data have ``moved``.
+    """
     after = found.weights * prior
+    after = after / after.sum()  # Exactly 1 where there is one class alone.
     changes = found.changes * prior + found.weights * found.prior_changes
     half, multiple = _joint_half(changes, level)
     half_of_change, _ = _joint_half(changes - found.prior_changes, level)
-    # A class that was not found at all: the rule of three.
-    half = np.where(after > 0, half, np.maximum(half, 3 / rows))
-    least = np.maximum(0.0, after - half)
+    half = np.where(after > 0, half, np.maximum(half, found.unseen))
+    # Whatever classes without any weight have, is taken from the others: 3 / n of all together.
+    unseen = np.where(after > 0, float(np.max(found.unseen, initial=0.0, where=after == 0)), 0.0)
+    least = np.maximum(0.0, after - half - unseen)
     # Of classes that may be absent after all, the others may have what was found.
     absent = np.where(found.presence > multiple, 0.0, after) * (least > 0)
     least, most = np.where(absent > 0, 0.0, least), after + half + absent.sum() - absent
@@ -183,7 +208,7 @@ def _shares(
             float(after[k]),
             float(least[k]),
             min(1.0, float(most[k])),
-            bool(abs(after[k] - prior[k]) > half_of_change[k]),
+            moved and bool(abs(after[k] - prior[k]) > half_of_change[k]),
         )
         for k, name in enumerate(names)
     )
@@ -211,16 +236,22 @@ def _joint_half(changes: np.ndarray, level: float) -> tuple[np.ndarray, float]:
 def _expected(
     found: ShiftEstimate, new: np.ndarray, weights: np.ndarray, variance: float, level: float
 ) -> Estimate:
-    """Return the mean confidence after the correction, and where the accuracy lies."""
+    """Return the mean confidence after the correction, and where the accuracy lies.
+
+    The predictions are those of ``weights``, the ones that are applied; what they are right about
+    depends on the true weights, which may be any of the replicates of ``found``.
+    """
     rows = new[:: -(-len(new) // 20_000)]
-
-    def confidences(weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-        moved = probabilities * np.maximum(weights, 1e-9)
-        return np.asarray(moved.max(axis=1) / moved.sum(axis=1))
-
-    each = confidences(weights, new)
-    of_weights = [confidences(weights + change, rows).mean() for change in found.changes[:100]]
-    variance += float(np.var(of_weights)) + float((each * (1 - each)).sum()) / len(each) ** 2
-    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    moved = new * np.maximum(weights, 1e-9)
+    each = moved.max(axis=1) / moved.sum(axis=1)
     value = float(each.mean())
+    predicted = (rows * np.maximum(weights, 1e-9)).argmax(axis=1)[:, None]
+    accuracies = []
+    for change in found.changes[:_ACCURACIES]:
+        likely = rows * np.maximum(found.weights + change, 1e-9)
+        right = np.take_along_axis(likely, predicted, axis=1)[:, 0] / likely.sum(axis=1)
+        accuracies.append(float(right.mean()))
+    variance += float(np.mean((np.array(accuracies) - value) ** 2))
+    variance += float((each * (1 - each)).sum()) / len(each) ** 2
+    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
     return Estimate(value, max(0.0, value - half), min(1.0, value + half))

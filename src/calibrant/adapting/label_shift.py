@@ -16,11 +16,13 @@ import numpy as np
 
 from calibrant.errors import InputError
 
-__all__ = ["ShiftEstimate", "bbse", "effective_size", "em"]
+__all__ = ["ShiftEstimate", "bbse", "effective_size", "em", "replicate_means"]
 
 _MOST_STEPS = 10_000
 _STEPS_WITHOUT = 300  # Of a fit without one class.
 _SURELY_PRESENT = 8.0  # Standard errors above 0.
+_SURELY_ABSENT = 3.0  # Standard errors by which the likelihood falls if the class is added.
+_NOT_FOUND = 1e-9  # EM comes close to a weight of 0, but not there.
 _PRECISE = 1e-10
 _LEAST_APART = 1e-3  # Smallest singular value of the shares of predictions by true class.
 _LEAST_INFORMED = 1e-7  # Of the information matrix of the weights, relative to its largest.
@@ -31,7 +33,7 @@ class ShiftEstimate(NamedTuple):
 
     ``prior_changes`` are those of the old shares. ``apart`` says how well the classes can be
     distinguished, from 0 (not at all) to 1. ``presence`` says by how many standard errors each
-    weight is above 0.
+    weight is above 0. ``unseen`` is the share that a class without any weight may still have.
     """
 
     weights: np.ndarray
@@ -39,6 +41,7 @@ class ShiftEstimate(NamedTuple):
     prior_changes: np.ndarray
     apart: float
     presence: np.ndarray
+    unseen: np.ndarray
 
 
 def em(
@@ -49,8 +52,11 @@ def em(
 
     ``prior`` are the old shares of the classes, the means of ``old``: so data like the old ones
     have weights of 1. ``unit_new`` and ``unit_old`` number the units of the rows, which replicates
-    draw. A replicate takes one step of Newton from the optimum, where Σ_i p_ik / (n d_i) = prior_k
-    with d_i = Σ_k w_k p_ik.
+    draw. A replicate takes one step of Newton from the optimum, where r_k = Σ_i p_ik / (n d_i
+    prior_k) is 1 with d_i = Σ_k w_k p_ik. A weight that ends at 0 has r_k < 1. Only where that is
+    more than chance the class is absent: its share is then below 3 / (n (1 − r_k)), the rule of
+    three, as the log-likelihood is concave. Any other may as well be there, and takes part in the
+    step: where classes are hard to tell apart, it is by chance which of them end at 0.
 
     >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1]])
     >>> old, units = np.array([[0.9, 0.1], [0.2, 0.8]]), np.arange(3)
@@ -59,23 +65,28 @@ def em(
     array([0.79, 0.21])
     """
     weights = _fixed_point(new, prior)
-    inside = weights > 1e-9
-    score = new[:, inside] / (new @ weights)[:, None]
-    information = score.T @ score / len(new)
+    weights[weights <= _NOT_FOUND] = 0.0
+    score = new / (new @ weights)[:, None]
+    drawn = replicate_means(score, unit_new, replicates, random) - score.mean(axis=0)
+    prior_changes = replicate_means(old, unit_old, replicates, random) - old.mean(axis=0)
+    missing = 1 - score.mean(axis=0) / prior
+    noise = (drawn - prior_changes).std(axis=0) / prior
+    absent = (weights == 0) & (missing > _SURELY_ABSENT * noise)
+    inside = ~absent
+    information = score[:, inside].T @ score[:, inside] / len(new)
     scaled = information * np.outer(prior[inside], prior[inside])
     values = np.linalg.eigvalsh(scaled)
     apart = float(values[0] / values[-1])
     if apart < _LEAST_INFORMED:
         raise InputError(_not_apart("the probabilities of the new data"))
-    drawn = _replicate_means(score, unit_new, replicates, random) - score.mean(axis=0)
-    prior_changes = _replicate_means(old, unit_old, replicates, random) - old.mean(axis=0)
-    step = np.linalg.solve(information, (drawn - prior_changes[:, inside]).T).T
+    step = np.linalg.solve(information, (drawn - prior_changes)[:, inside].T).T
     changes = np.zeros((replicates, len(prior)))
     changes[:, inside] = step
     known = np.zeros(len(prior))  # The variances that the likelihood alone knows of.
     known[inside] = np.diag(np.linalg.inv(information)) / len(new)
     presence = _presence(new, weights, prior, changes.std(axis=0), np.sqrt(known))
-    return ShiftEstimate(weights, changes, prior_changes, apart, presence)
+    unseen = np.where(absent, 3 / (len(new) * np.where(absent, missing, 1.0)), 3 / len(new))
+    return ShiftEstimate(weights, changes, prior_changes, apart, presence, unseen)
 
 
 def _presence(
@@ -144,7 +155,8 @@ def bbse(
         prior_changes[r] = drawn / drawn.sum() - prior
     errors = changes.std(axis=0)
     presence = np.where(errors > 0, weights / np.where(errors > 0, errors, 1.0), np.inf)
-    return ShiftEstimate(weights, changes, prior_changes, apart, presence)
+    unseen = np.full(classes, 3 / len(predicted_new))
+    return ShiftEstimate(weights, changes, prior_changes, apart, presence, unseen)
 
 
 def _not_apart(what: str) -> str:
@@ -160,7 +172,7 @@ def _unit_counts(unit: np.ndarray, random: np.random.Generator) -> np.ndarray:
     return np.bincount(random.integers(0, units, units), minlength=units).astype(np.float64)
 
 
-def _replicate_means(
+def replicate_means(
     rows: np.ndarray, unit: np.ndarray, replicates: int, random: np.random.Generator
 ) -> np.ndarray:
     """Return the means of the rows in bootstrap replicates that draw units, (R, columns)."""

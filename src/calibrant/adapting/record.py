@@ -14,6 +14,7 @@ from calibrant.watching.sums import Estimate
 __all__ = ["Adaptation", "ClassShare"]
 
 _MOST_NAMED = 5
+_WIDE = 0.25  # An interval of a share that says little.
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,10 @@ class Adaptation:
 
     def _change(self) -> tuple[str, ...]:
         if not self.changed:
-            return ("Nothing has changed by more than chance: the calibrator stays unchanged.",)
+            return (
+                f"Nothing has changed by more than chance{self._unknown()}: the calibrator stays "
+                "unchanged.",
+            )
         if self.sets:
             return ()
         moved = sorted(
@@ -114,6 +118,16 @@ class Adaptation:
         ]
         more = f", and {len(moved) - len(named)} more" if len(moved) > len(named) else ""
         return (f"Class frequencies have changed: {', '.join(named)}{more}.",)
+
+    def _unknown(self) -> str:
+        """Say that the data do not determine a share, so that much may have changed unseen."""
+        widest = max(self.classes, key=lambda c: c.high - c.low, default=None)
+        if widest is None or widest.high - widest.low <= _WIDE:
+            return ""
+        return (
+            f", but these data say little about class frequencies ('{widest.name}': "
+            f"{percent(widest.low)} to {percent(widest.high)})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as data for JSON."""
