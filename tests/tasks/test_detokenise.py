@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.errors import InputError
+from calibrant.tasks.language import splitter_choice
 from calibrant.tasks.language.detokenise import Detokeniser
 from calibrant.tasks.language.marked_text import from_spans
 from calibrant.tasks.language.sentences import Sentence
@@ -60,6 +61,7 @@ def test_every_word_stands_where_it_says(words):
         ("tumour - suppressor of GSK - 3beta ( 0 . 05 ) .", "signs"),
         ("tumour - suppressor of Knudson ' s ( 0.05 ) .", "biomedical"),
         ("@anna see http://a.org/x #nice ...", "web"),
+        ("@ anna see http://a.org/x with @ boris #nice ...", "topics"),
         ("S e o u l", "characters"),
         ("Mr.Lund, (see) it.", "spaces"),
     ],
@@ -69,6 +71,32 @@ def test_the_splitter_of_a_corpus(words, name):
     found = choose_cutting(train, Detokeniser.learn(s.words for s in train))
     assert found.splitter.name == name
     assert found.words == 1
+
+
+def test_words_do_not_cost_entities(monkeypatch):
+    """The words of an address are better kept, but every name would be inside of a word."""
+    words = ("http://a.org/x", "says", "@", "anna", "at", "http://a.org/y", "...")
+    train = [Sentence(words, ("O", "O", "O", "B-PER", "O", "O", "O"))] * 5
+    joined = Detokeniser("@")  # Which does not know names: says@anna
+    assert restored(train[0], joined)[0].text == "http://a.org/x says@anna at http://a.org/y..."
+    found = choose_cutting(train, joined)
+    assert (found.splitter.name, found.entities) == ("topics", 1)
+    without = {name: each for name, each in SPLITTERS.items() if name != "topics"}
+    monkeypatch.setattr(splitter_choice, "SPLITTERS", without)
+    found = choose_cutting(train, joined)
+    assert (found.splitter.name != "web", found.entities) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("@ anna sings with @ boris .", "@anna sings with @boris."),
+        ("Write to anna @ example .", "Write to anna@example."),
+    ],
+)
+def test_a_lone_at_is_of_a_name_or_of_an_address(words, text):
+    train = [words.split()] * 3
+    assert Detokeniser.learn(train).restore(train[0]).text == text
 
 
 def test_the_splitter_of_texts_is_the_one_that_spans_fit():

@@ -32,6 +32,7 @@ _TO_THE_LEFT = re.compile(
 )
 _TO_THE_RIGHT = re.compile(r"[(\[{$£€¥“‘„«‹¿¡#（「『【《〈]+|``")
 _ELIDED = re.compile(r"[^\W\d_]{1,9}['’]")  # l', qu', dell'
+_NAMED = 0.05  # As many lone @ begin a sentence where they are of names, not of addresses.
 _ELIDES = 0.005  # Such words before a vowel, of all words, where a language elides.
 _CLITICS = {"s", "t", "re", "ve", "ll", "d", "m", "S", "T"}
 _COMPARED = ("=", "<", ">", "≤", "≥", "~")
@@ -72,6 +73,7 @@ class Detokeniser:
     """``cuts`` are signs at which the corpus cuts words; ``dense``: it cuts every character.
 
     ``elides``: words that end in an apostrophe touch the next one, as in French and Italian.
+    ``names``: a lone @ touches only the next word, as in messages to ``@anna``.
 
     >>> Detokeniser("-").restore(["GSK", "-", "3beta", "(", "it", "'s", "new", ")", "."]).text
     "GSK-3beta (it's new)."
@@ -82,6 +84,7 @@ class Detokeniser:
     cuts: str
     dense: bool = False
     elides: bool = False
+    names: bool = False
 
     @classmethod
     def learn(cls, sentences: Iterable[Sequence[str]]) -> Detokeniser:
@@ -89,8 +92,9 @@ class Detokeniser:
         elided = 0
         inside: Counter[str] = Counter()
         alone: Counter[str] = Counter()
-        words = single = 0
+        words = single = named = 0
         for sentence in sentences:
+            named += len(sentence) > 1 and sentence[0] == "@"
             elided += sum(_is_elided(word, after) for word, after in pairwise(sentence))
             for word in sentence:
                 if len(word) == 1 and not word.isalnum():
@@ -106,6 +110,7 @@ class Detokeniser:
             "".join(known),
             dense=single > _DENSE * max(words, 1),
             elides=elided > _ELIDES * max(words, 1),
+            names=named > _NAMED * alone["@"],
         )
 
     def restore(self, words: Sequence[str]) -> Restored:
@@ -143,6 +148,8 @@ class Detokeniser:
                 return False, True, True  # p < .001
             inner = digits and (word != "," or re.fullmatch(r"\d{3}", after) is not None)
             return True, inner, not digits
+        if word == "@" and self.names:
+            return False, True, True
         if word in _JOINING and between:
             return (word in self.cuts,) * 2 + (False,)
         if self.elides and _is_elided(word, after):

@@ -19,6 +19,8 @@ _SAMPLE = 1000  # Sentences that splitters are compared on.
 # Every entity consists of whole characters, also one with a wrong mark: as words they must fit this
 # many more, as in Korean, where particles are written to the name.
 _CHARACTERS_GAIN = 0.1
+# The share of the entities that better words may cost: no model can find an entity inside a word.
+_ENTITIES_LOST = 0.05
 _SEVERAL = 1.5  # With this many sentences per example, a corpus consists of longer texts.
 
 
@@ -56,7 +58,8 @@ class Cutting:
 def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutting:
     """Choose the splitter of :data:`.words.SPLITTERS` with the best F1 of words.
 
-    A corpus of raw text with marked entities has no words to compare: then it is the
+    A splitter that clearly fewer entities fit than another is left out: nothing inside a word can
+    be found. A corpus of raw text with marked entities has no words to compare: then it is the
     first one that the most entities fit, and single characters are words only if whole words miss
     many more entities.
     """
@@ -76,6 +79,9 @@ def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutti
 
 
 def _best(scores: Sequence[Cutting], *, has_words: bool) -> Cutting:
+    if has_words:
+        most = max(score.entities for score in scores if not score.splitter.characters)
+        scores = [score for score in scores if score.entities >= most - _ENTITIES_LOST]
     best = max(scores, key=lambda score: (round(score.words, 4), round(score.entities, 4)))
     if has_words or not best.splitter.characters:
         return best

@@ -44,8 +44,9 @@ class Splitter:
     that join digits (1,000.5), ``runs`` those that join their like (...). ``clitics`` parts ``'s``
     and ``n't`` from their word, as the Penn Treebank does; ``elisions`` parts ``l'``, ``qu'`` and
     ``dell'`` from the next one, as in French and Italian. ``initials`` keeps the full stops of
-    ``U.S.``, and ``abbreviations`` that of ``Mr.``; ``web`` keeps addresses, ``@names`` and
-    ``#topics``. ``characters`` cuts every character, ``spaces`` nothing else than spaces.
+    ``U.S.``, and ``abbreviations`` that of ``Mr.``; ``web`` keeps addresses, ``#topics`` and, with
+    ``handles``, ``@names``. ``characters`` cuts every character, ``spaces`` nothing else than
+    spaces.
 
     Each ideograph and kana is a word, and so is each cluster of consonant and vowels in Thai, Lao,
     Khmer and Myanmar, which write no spaces; words of Hangul are separated by spaces.
@@ -62,6 +63,7 @@ class Splitter:
     characters: bool = False
     spaces: bool = False
     elisions: bool = False
+    handles: bool = True
 
     def split(self, text: str) -> list[Word]:
         """Split ``text`` into words, in time linear in its length.
@@ -117,6 +119,15 @@ SPLITTERS: dict[str, Splitter] = {
         Splitter("clitics", inside=_USUAL, numbers=".,", clitics=True, initials=True),
         _PENN,
         Splitter("web", inside=_USUAL + "/&_", numbers=".,:", runs=".-!?", clitics=True, web=True),
+        Splitter(
+            "topics",
+            inside=_USUAL + "/&_",
+            numbers=".,:",
+            runs=".-!?",
+            clitics=True,
+            web=True,
+            handles=False,
+        ),
         Splitter("elisions", inside=_USUAL, numbers=".,", initials=True, elisions=True),
         Splitter("biomedical", numbers=".,"),
         Splitter("signs"),
@@ -156,8 +167,9 @@ def _pattern(splitter: Splitter) -> re.Pattern[str]:
     between += [rf"(?<=\d)[{re.escape(splitter.numbers)}](?=\d){word}"] * bool(splitter.numbers)
     joined = word + (f"(?:{'|'.join(between)})*" if between else "")
     initials = rf"(?:[{CAPITALS}]\.)+"
+    tagged = "@#" if splitter.handles else "#"
     branches = (
-        (r"https?://[^\s<>\"]+|www\.[^\s<>\"]+|[@#]\w+", splitter.web),
+        (rf"https?://[^\s<>\"]+|www\.[^\s<>\"]+|[{tagged}]\w+", splitter.web),
         (rf"{initials}(?!\w)|(?P<each>{initials})", splitter.initials),
         (joined + (r"(?P<stop>\.(?![\w.]))?" if splitter.abbreviations else ""), True),
         ("|".join(rf"{re.escape(run)}{{2,}}" for run in splitter.runs), splitter.runs),
