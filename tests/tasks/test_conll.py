@@ -174,6 +174,31 @@ def test_comments_are_no_words(tmp_path: Path) -> None:
     ]
 
 
+def test_comments_of_several_signs(tmp_path: Path) -> None:
+    """KLUE explains its columns in lines of ``##``, one of which has a tab."""
+    text = "## column: \\t\n## dev_00\t<Anna:PS> sings\nAnna\tB-PS\n##\tO\n"
+    assert read_conll(write(tmp_path / "a.tsv", text)) == [Sentence(("Anna", "##"), ("B-PS", "O"))]
+
+
+def test_conll_u_plus_names_its_columns(tmp_path: Path) -> None:
+    """The tag is not the last column, and 3.5 is a word, not the number of a word."""
+    head = "# global.columns = FORM LEMMA CONLL:NER EMMORPH:LEMMA\n"
+    text = head + "Anna\tanna\tB-PER\tanna\n3.5\t3.5\tO\t3.5\n"
+    expected = [Sentence(("Anna", "3.5"), ("B-PER", "O"))]
+    assert read_conll(write(tmp_path / "a.conllup", text)) == expected
+    head = "# global.columns = ID FORM MISC NER\n"
+    text = head + "1-2\tx\t_\t_\n1\tAnna\t_\tB-PER\n2\t3.5\t_\tO\n"
+    assert read_conll(write(tmp_path / "b.conllup", text)) == expected
+
+
+def test_words_of_spaces(tmp_path: Path) -> None:
+    """Corpora of syllables and of Thai have the spaces of the text as words."""
+    text = "New\tNN\tB-LOC\n \tSP\tI-LOC\nYork\tNN\tI-LOC\n"
+    (found,) = read_conll(write(tmp_path / "a.tsv", text))
+    assert found == Sentence(("New", " ", "York"), ("B-LOC", "I-LOC", "I-LOC"))
+    assert read_conll(write(tmp_path / "b.tsv", " \tO\n"))[0].words == (" ",)
+
+
 def test_an_empty_word_keeps_its_tag(tmp_path: Path) -> None:
     (sentence,) = read_conll(write(tmp_path / "a.conll", "Anna\tB-PER\n\tI-PER\nsings\tO\n"))
     assert sentence == Sentence(("Anna", "", "sings"), ("B-PER", "I-PER", "O"))

@@ -116,6 +116,15 @@ def test_lines(tmp_path):
     assert (tmp_path / "c.txt").read_text() == "ANNA B-PER\nSINGS O\n"
 
 
+@pytest.mark.parametrize("name", ["a.tsv", "a.iob2", "a.bioes", "a.bmes"])
+def test_tagged_words_in_files_of_any_name(tmp_path, name):
+    """A .tsv file of words and tags has no column of texts."""
+    (tmp_path / name).write_text("# id 1\n-DOCSTART-\tO\n\nAnna\tB-PER\nsings\tO\n")
+    corrupt_file(tmp_path / name, tmp_path / "new", "upper-case", 5)
+    expected = "# id 1\n-DOCSTART-\tO\n\nANNA\tB-PER\nSINGS\tO\n"
+    assert (tmp_path / "new").read_text() == expected
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [

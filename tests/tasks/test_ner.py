@@ -12,7 +12,14 @@ from calibrant.tasks.image.pictures import find_pictures
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.synthetic import generate
 from calibrant.tasks.ner.corpora import CORPORA
-from calibrant.tasks.ner.corpus import NerCorpus, find_corpus, label_set, load_corpus
+from calibrant.tasks.ner.corpus import (
+    NerCorpus,
+    find_corpus,
+    given_corpus,
+    label_set,
+    load_corpus,
+    load_test,
+)
 from calibrant.tasks.reading import hub
 from calibrant.tasks.text.corpus import find_texts
 
@@ -157,6 +164,8 @@ def test_a_type_that_only_test_has_is_kept_or_dropped(folder: Path) -> None:
         ("eng.train", "eng.testa", "eng.testb"),
         ("en_train.conll", "en_dev.conll", "en_test.conll"),
         ("train.iob2", "valid.iob2", "test.iob2"),
+        ("train.conllu", "val.conllu", "test.conllu"),
+        ("train.conllup", "devel.conllup", "test.conllup"),
         ("news-train.txt", "news-validation.txt", "news-eval.txt"),
     ],
 )
@@ -197,6 +206,24 @@ def test_an_empty_word_is_noted(tmp_path: Path) -> None:
         (tmp_path / f"{split}.conll").write_text("Anna\tB-PER\n\tO\n")
     corpus = load_corpus(str(tmp_path))
     assert corpus.notes == ("3 words are empty; each is read as an unknown one.",)
+
+
+def test_words_of_spaces_are_left_out(tmp_path: Path) -> None:
+    """No splitter makes such words, so a model would see them in training alone."""
+    for split in SPLITS:
+        text = "New\tI-LOC\n \tI-LOC\nYork\tI-LOC\n \tO\nRiga\tI-LOC\n\n \tO\n"
+        (tmp_path / f"{split}.conll").write_text(text)
+    expected = [Sentence(("New", "York", "Riga"), ("B-LOC", "I-LOC", "B-LOC"))]
+    corpus = load_corpus(str(tmp_path))
+    assert corpus.train == corpus.dev == corpus.test == expected
+    assert "9 words are spaces, which raw text has none of; left out." in corpus.notes
+    assert load_test(str(tmp_path / "test.conll")) == expected
+    record = {"tokens": ["Anna", "\n", "sings"], "tags": ["B-PER", "O", "O"]}  # As of spaCy.
+    (tmp_path / "spacy.jsonl").write_text(json.dumps(record))
+    assert load_test(str(tmp_path / "spacy.jsonl")) == [Sentence(("Anna", "sings"), ("B-PER", "O"))]
+    pairs = [(record["tokens"], record["tags"])]
+    given = given_corpus({"dev": pairs, "test": pairs})
+    assert [s.words for s in (*given.dev, *given.test)] == [("Anna", "sings")] * 2
 
 
 def test_inside_tag_that_only_test_has_is_known_by_its_type(tmp_path: Path) -> None:

@@ -389,3 +389,30 @@ def test_a_frozen_head_warns(tmp_path):
     model.classifier.requires_grad_(False)
     with pytest.warns(UserWarning, match="modules_to_save"):
         train(tmp_path, head_noise(), model)
+
+
+class _Adapted(torch.nn.Module):
+    """A model inside another one, as peft wraps it."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.inner = model
+
+    def get_base_model(self):
+        return self.inner
+
+    def forward(self, input_ids, attention_mask=None, labels=None):
+        return self.inner(input_ids, attention_mask=attention_mask, labels=labels)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("act", ["train", "evaluate"])
+def test_language_models_are_refused(tmp_path, wrapped, act):
+    """Their labels would not be shifted to the next word: GPT-2 would learn to copy its input."""
+    config = transformers.GPT2Config(vocab_size=50, n_embd=8, n_layer=1, n_head=2, n_positions=8)
+    model = transformers.GPT2LMHeadModel(config)
+    model = _Adapted(model) if wrapped else model
+    given = {"train_dataset": sentences(), "eval_dataset": sentences()}
+    trainer = Trainer(model=model, args=arguments(tmp_path), method="cross_entropy", **given)
+    with pytest.raises(InputError, match="GPT2LMHeadModel predicts the next word"):
+        getattr(trainer, act)()

@@ -18,7 +18,7 @@ from calibrant.files.lines import csv_delimiter, numbered_lines, text_file
 from calibrant.outputs import new_file
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.annotations import SPANS, TAGS, WORDS, tagged
-from calibrant.tasks.ner.corpora.conll import DOCUMENT, is_numbered, split_columns
+from calibrant.tasks.ner.corpora.conll import DOCUMENT, is_comment, is_numbered, split_columns
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
 from calibrant.tasks.reading.records import TEXTS, field, read_records
 
@@ -26,7 +26,7 @@ __all__ = ["LAYOUTS", "corrupt_file"]
 
 # Layout → the suffixes of files that have it by default.
 LAYOUTS = {
-    "conll": (".conll", ".bio", ".iob"),
+    "conll": (".conll", ".bio", ".iob", ".iob2", ".bioes", ".bmes"),
     "jsonl": (".jsonl",),
     "csv": (".csv", ".tsv"),
     "lines": (".txt",),
@@ -99,6 +99,8 @@ def _layout_of(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     for layout, suffixes in LAYOUTS.items():
         if name.endswith(suffixes):
+            if name.endswith(".tsv") and _is_tagged(path):
+                return "conll"
             if layout == "lines" and _is_tagged(path):
                 raise InputError(
                     f"{path}: words with tags (CoNLL), it seems, and as lines of text the tags "
@@ -110,8 +112,8 @@ def _layout_of(path: Path) -> str:
 
 
 def _is_tagged(path: Path) -> bool:
-    """Return whether the first lines of a file all end in a column with a tag."""
-    lines = (line.split() for _, line in numbered_lines(path))
+    """Return whether the first lines of a file, comments aside, all end in a column with a tag."""
+    lines = (line.split() for _, line in numbered_lines(path) if not is_comment(line))
     some = list(itertools.islice(filter(None, lines), _LOOKED_AT))
     return bool(some) and all(
         len(columns) > 1 and re.fullmatch(r"O|[BIESLUMW]-\S+", columns[-1]) for columns in some

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from calibrant.methods.base import Method, checked_method, evaluating
 from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.random_stream import rank
 from calibrant.training.checkpoint import write_checkpoint
+from calibrant.training.head import unwrap
 from calibrant.training.head_hook import HeadHook, attach, logits_of
 from calibrant.training.step import Step
 
@@ -105,6 +107,8 @@ class Trainer(_Trainer):
     ) -> Any:
         """Compute the loss on the batch that the method prepared."""
         self._examples = inputs.pop("examples", None)
+        if self._hook is None:
+            _check_classifier(model)
         if model.training:
             if self._hook is None:
                 self._hook = attach(model, self.method, self.head)
@@ -201,6 +205,28 @@ def _check_smoothing(arguments: Any) -> None:
             "Trainer: the method computes the loss, so label_smoothing_factor would do nothing;"
             f" use LabelSmoothing(alpha={factor})."
         )
+
+
+def _check_classifier(model: Any) -> None:
+    # Their labels are the words themselves, which only their own loss shifts to the next word.
+    classifier = unwrap(model)
+    if hasattr(classifier, "get_base_model"):  # peft's
+        classifier = classifier.get_base_model()
+    name = type(classifier).__name__
+    if name in _language_models():
+        raise InputError(
+            f"Trainer: {name} predicts the next word, and a method learns from the label of each "
+            "example or word: use AutoModelForSequenceClassification or "
+            "AutoModelForTokenClassification."
+        )
+
+
+@cache
+def _language_models() -> frozenset[str]:
+    auto = transformers.models.auto.modeling_auto
+    causal = auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    both = auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES
+    return frozenset([*causal.values(), *both.values()])
 
 
 def _loss_first(loss: Tensor, outputs: Any) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
 
 from calibrant.errors import InputError
 from calibrant.tasks.language.characters import BLANK
@@ -12,7 +14,7 @@ from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.sentences import Sentence, Span
 from calibrant.tasks.language.words import PLAIN, Splitter, Word
 
-__all__ = ["cut_text", "ends_note", "from_spans", "has_words", "recut"]
+__all__ = ["cut_text", "ends_note", "from_spans", "has_words", "recut", "without_blanks"]
 
 _VISIBLE = re.compile(f"[^{BLANK}]")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
@@ -26,6 +28,19 @@ def has_words(text: str) -> bool:
     (False, True)
     """
     return _VISIBLE.search(text) is not None
+
+
+def without_blanks(sentence: Sentence) -> Sentence:
+    """Leave out words of spaces, as spaCy and corpora of syllables have them: no splitter has.
+
+    >>> without_blanks(Sentence(("New", " ", "York"), ("B-LOC", "I-LOC", "I-LOC")))
+    Sentence(words=('New', 'York'), tags=('B-LOC', 'I-LOC'))
+    """
+    kept = [not word or has_words(word) for word in sentence.words]
+    if all(kept):
+        return sentence
+    words, tags = (tuple(compress(part, kept)) for part in (sentence.words, sentence.tags))
+    return replace(sentence, words=words, tags=tags)
 
 
 def from_spans(

@@ -11,7 +11,7 @@ from typing import Any
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import nearest_path
 from calibrant.tasks.language.detokenise import Detokeniser
-from calibrant.tasks.language.marked_text import ends_note, recut
+from calibrant.tasks.language.marked_text import ends_note, recut, without_blanks
 from calibrant.tasks.language.sentences import Sentence, to_bio
 from calibrant.tasks.language.splitter_choice import Cutting, choose_cutting, restored
 from calibrant.tasks.language.synthetic import generate_splits
@@ -108,6 +108,7 @@ def load_corpus(
     if trained:
         parts = for_wrapping(parts, where)
     notes: list[str] = []
+    parts = _with_words(parts, notes)
     for split, sentences in parts.items():
         kept = [sentence for sentence in sentences if len(sentence)]
         if len(kept) < len(sentences):
@@ -141,12 +142,24 @@ def given_corpus(parts: Mapping[str, Any]) -> NerCorpus:
         else to_bio([tagged(*pair, where) for pair, where in pairs_of(part, split)])
         for split, part in parts.items()
     }
+    found = {split: list(map(without_blanks, part)) for split, part in found.items()}
     known = label_set([sentence for part in found.values() for sentence in part])
     return NerCorpus("given", found["dev"], found["dev"], found["test"], given=known)
 
 
 def _named_files(files: Mapping[str, str]) -> tuple[dict[str, Sequence[Sentence]], str]:
     return {split: read_sentences(Path(path)) for split, path in files.items()}, "The corpus"
+
+
+def _with_words(
+    parts: Mapping[str, Sequence[Sentence]], notes: list[str]
+) -> dict[str, Sequence[Sentence]]:
+    """Leave out words of spaces."""
+    found = {split: list(map(without_blanks, part)) for split, part in parts.items()}
+    before, after = (sum(len(s) for part in p.values() for s in part) for p in (parts, found))
+    if after < before:
+        notes.append(f"{before - after:,} words are spaces, which raw text has none of; left out.")
+    return {**found}
 
 
 def _cut(
@@ -239,7 +252,7 @@ def load_test(
         sentences = parts["test"]
     if cutting is not None:
         sentences = cut_as(sentences, cutting)
-    return [sentence for sentence in sentences if len(sentence)]
+    return [found for sentence in sentences if len(found := without_blanks(sentence))]
 
 
 def _parts(

@@ -16,7 +16,9 @@ __all__ = ["DOCUMENT", "is_comment", "is_numbered", "read_conll", "split_columns
 
 DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
 _LOOKED_AT = 500  # Lines that decide whether words have numbers in front.
-_METADATA = re.compile(r"#\s*\w+ = ")  # Of CoNLL-U; its text may end in what looks like a tag.
+_METADATA = re.compile(r"#+\s*[\w.]+ = ")  # Of CoNLL-U; its text may end in what looks like a tag.
+_COMMENT = re.compile(r"#+[ \t]")
+_NAMED_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # The first line of CoNLL-U Plus.
 _USUAL = (0, -1)  # Columns of a word and its tag.
 _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of one left out.
 
@@ -28,8 +30,8 @@ def read_conll(path: str | Path) -> list[Sentence]:
     the last are skipped, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
     before the tag alone is an empty word. If words have numbers in front (Universal NER, GermEval,
     the rows of a table), the word is the second column and its tag the third, or the last if the
-    third holds something else. Tags become BIO, whichever of IOB1, BIO,
-    BIOES and BMEWO the file uses.
+    third holds something else. A first line ``# global.columns = …`` names FORM and NER instead, as
+    in CoNLL-U Plus. Tags become BIO, whichever of IOB1, BIO, BIOES and BMEWO the file uses.
     """
     path = Path(path)
     check_file(path)
@@ -44,7 +46,7 @@ def _sentences(path: Path) -> Iterator[Sentence]:
     tags: list[str] = []
     places = _places(path)
     for number, line in numbered_lines(path):
-        if is_comment(line) or (places != _USUAL and _PARTS.match(line)):
+        if is_comment(line) or (places[0] > 0 and _PARTS.match(line)):
             continue
         columns = split_columns(line, f"{path}, line {number}", places)
         if columns and columns[0] != DOCUMENT:
@@ -62,12 +64,12 @@ def is_comment(line: str) -> bool:
 
     >>> is_comment("# id 5239d808 domain=en"), is_comment("# text = Blood group O")
     (True, True)
-    >>> is_comment("# O"), is_comment("#topic O")
-    (False, False)
+    >>> is_comment("# O"), is_comment("#topic O"), is_comment("## words: syllables")
+    (False, False, True)
     """
     if _METADATA.match(line):
         return True
-    return line.startswith(("# ", "#\t")) and not is_tag(line.split()[-1])
+    return _COMMENT.match(line) is not None and not is_tag(line.split()[-1])
 
 
 def is_numbered(path: Path) -> bool:
@@ -82,6 +84,8 @@ def _places(path: Path) -> tuple[int, int]:
     """
     words: list[tuple[int, int, list[str]]] = []
     place = longest = 0
+    if (named := _named_places(path)) is not None:
+        return named
     for _, line in islice(numbered_lines(path), _LOOKED_AT):
         columns = line.split()
         if not columns or is_comment(line):
@@ -102,6 +106,15 @@ def _places(path: Path) -> tuple[int, int]:
     return (1, 2) if all(is_tag(columns[2]) for _, _, columns in words) else (1, -1)
 
 
+def _named_places(path: Path) -> tuple[int, int] | None:
+    """Return the columns FORM and NER, as in ``# global.columns = ID FORM CONLL:NER``."""
+    first = next((line for _, line in numbered_lines(path) if line.strip()), "")
+    found = _NAMED_COLUMNS.match(first)
+    names = found.group(1).upper().split() if found else []
+    tags = [place for place, name in enumerate(names) if name.split(":")[-1] == "NER"]
+    return (names.index("FORM"), tags[0]) if "FORM" in names and tags else None
+
+
 def split_columns(line: str, where: str, places: tuple[int, int] = _USUAL) -> list[str]:
     """Split a line into columns, the first a word, the last its tag; none for a blank line.
 
@@ -113,11 +126,14 @@ def split_columns(line: str, where: str, places: tuple[int, int] = _USUAL) -> li
     if is_comment(line):
         return []
     # Only these are separators: a word may hold, or be, some other kind of space.
+    is_space = re.match(" +\t", line) is not None
     line = line.strip(" \r\n")
     if "\t" in line.rstrip("\t"):  # Also in front: then the word is empty.
         columns = [column.strip(" ") for column in line.rstrip("\t").split("\t")]
     else:
         columns = line.strip("\t").split(" ") if line.strip("\t") else []
+    if is_space and columns:
+        columns[0] = " "
     if places != _USUAL and columns:
         columns = [columns[place] for place in places if place < len(columns)]
     if columns and columns[0] != DOCUMENT:

@@ -16,7 +16,10 @@ from calibrant.tasks.reading.splits import loosely_named_files, split_files
 
 __all__ = ["corpus_files", "read_sentences"]
 
-_CONLL = (".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".bmes", ".conll.gz")
+_CONLL = (
+    ".conll", ".txt", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".bmes", ".conllu", ".conllup",
+    ".conll.gz",
+)  # fmt: skip
 _READERS: dict[str, Callable[[Path], list[Sentence]]] = {
     **dict.fromkeys(_CONLL, read_conll),
     **dict.fromkeys((".jsonl", ".jsonl.gz"), read_jsonl),
