@@ -180,8 +180,9 @@ def test_prodigy_and_doccano(tmp_path: Path) -> None:
         {**PRODIGY, "answer": "ignore"},
         {"id": 1, "text": "Anna sings", "label": [[0, 4, "PER"]]},
         {"text": "Anna sings", "entities": [{"start_offset": 0, "end_offset": 4, "label": "PER"}]},
+        {"text": "Anna sings", "entities": [{"name": "Anna", "span": [0, 4], "type": "PER"}]},
     )
-    assert read_jsonl(path) == [ANNA] * 3
+    assert read_jsonl(path) == [ANNA] * 4
     empty = {"text": "", "tokens": [], "spans": [], "answer": "accept"}
     assert read_jsonl(written(tmp_path, PRODIGY, empty)) == [ANNA, Sentence((), ())]
     unmarked = {name: value for name, value in PRODIGY.items() if name != "spans"}

@@ -209,7 +209,7 @@ def _check_smoothing(arguments: Any) -> None:
 
 def _check_classifier(model: Any) -> None:
     # Their labels are the words themselves, which only their own loss shifts to the next word.
-    classifier = unwrap(model)
+    classifier: Any = unwrap(model)
     if hasattr(classifier, "get_base_model"):  # peft's
         classifier = classifier.get_base_model()
     name = type(classifier).__name__

@@ -149,6 +149,8 @@ def _span(given: Any, where: str) -> Span:
     if isinstance(span, dict):
         start, end = (span.get(name, span.get(f"{name}_offset")) for name in ("start", "end"))
         label = span.get("label", span.get("type"))
+        if isinstance(both := span.get("span"), list) and len(both) == 2 and start is end is None:
+            start, end = both
         several = span.get("labels")  # Label Studio's, a list of one.
         if label is None and isinstance(several, list) and len(several) == 1:
             label = several[0]
