@@ -155,6 +155,91 @@ class TestMouse:
         assert browser.run("return document.activeElement.textContent").startswith("Bob")
 
 
+class TestKeyboard:
+    def focus(self, browser):
+        """Return what has the focus after the page is drawn: hidden elements lose it."""
+        browser.run("return new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        return browser.run("return document.activeElement.textContent")
+
+    def test_the_focus_is_in_the_text_from_the_beginning(self, browser, review):
+        review(("Anna met Bob", Span(0, 4, "PER", 0.9), Span(9, 12, "PER", 0.5)), ("Nothing",))
+        assert self.focus(browser) == "BobPER"
+        save(browser)
+        assert self.focus(browser) == "Nothing"
+
+    def test_after_each_document_it_is_in_the_next(self, browser, review):
+        review(("Anna", Span(0, 4, "PER", 0.5)), ("Bob", Span(0, 3, "PER", 0.9)))
+        save(browser)
+        assert self.focus(browser) == "BobPER"
+
+    @pytest.mark.parametrize("name", ["2 LOC", "Reject", "Undo", "Accept and next"])
+    def test_a_button_keeps_it(self, browser, review, name):
+        review(*[("Anna met Bob", Span(0, 4, "PER", 0.5), Span(9, 12, "PER"))] * 2)
+        browser.run(
+            "const found = [...document.querySelectorAll('button')];"
+            "const button = found.find((one) => one.textContent === arguments[0]);"
+            "button.focus(); button.click()",
+            name,
+        )
+        browser.wait("!busy")
+        assert self.focus(browser) == name
+
+    def test_the_text_has_it_where_nothing_else_can(self, browser, review):
+        """The last entity is rejected; the button of the way back goes away."""
+        review(("Anna", Span(0, 4, "PER", 0.5)), ("Bob", Span(0, 3, "PER", 0.9)))
+        press(browser, "r")
+        assert self.focus(browser) == "Anna"
+        save(browser)
+        browser.run("const back = document.getElementById('back'); back.focus(); back.click()")
+        browser.wait("!busy")
+        assert self.focus(browser) == "Anna"
+
+    def test_one_stop_for_all_entities(self, browser, review):
+        review(("Anna met Bob", Span(0, 4, "PER", 0.5), Span(9, 12, "PER", 0.9)))
+        browser.press("Tab")
+        assert self.focus(browser) == "1 PER"
+
+    def test_arrows_follow_the_direction_of_the_text(self, browser, review):
+        review(("דנה פגשה את יוסי", Span(0, 3, "PER", 0.5), Span(12, 16, "PER", 0.9)))
+        press(browser, "ArrowLeft")
+        assert self.focus(browser) == "יוסיPER"
+        press(browser, "ArrowRight")
+        assert self.focus(browser) == "דנהPER"
+        turned = "return getComputedStyle(document.querySelector('#later span')).transform"
+        assert browser.run(turned).startswith("matrix(-1")
+
+    def test_letters_can_be_no_keys(self, browser, review):
+        """Who dictates would press them by speaking (WCAG 2.1.4)."""
+        decided = review(("Anna", Span(0, 4, "PER", 0.5)))
+        browser.run("document.getElementById('keys').checked = false")
+        press(browser, "r", "2", "n", "]")
+        assert browser.run("return entities[0].type") == "PER"
+        save(browser)
+        assert decided() == {"0": [("Anna", "PER")]}
+
+    def test_the_least_certain_entity_is_in_view(self, browser, review):
+        text = "Anna met Bob.\n" * 100
+        spans = [Span(n * 14, n * 14 + 4, "PER", 0.5 if n == 80 else 0.9) for n in range(100)]
+        review((text, *spans), ("Bob",), width=360, height=700)
+        seen = (
+            "const [a, b] = ['mark[aria-current=true]', arguments[0]].map((one) => "
+            "document.querySelector(one).getBoundingClientRect());"
+            "return a.top >= b.top && a.bottom <= b.bottom"
+        )
+        assert browser.run(seen, "#text")
+        bottom = "return document.getElementById('save').getBoundingClientRect().bottom"
+        assert browser.run(bottom) <= 700
+        save(browser)
+        assert browser.run("return document.getElementById('text').scrollTop") == 0
+
+
+def test_at_the_end_nothing_is_left(browser, review):
+    review(("Anna", Span(0, 4, "PER", 0.5)))
+    save(browser)
+    progress = browser.run("return document.getElementById('progress').textContent")
+    assert progress == "1 document done"
+
+
 class TestServiceComesAndGoes:
     def test_the_next_document_does_not_come(self, browser, review):
         """The decision is saved; Enter asks for the next document and decides nothing twice."""

@@ -74,7 +74,12 @@ def marks(browser):
         "return [...document.querySelectorAll('mark')].map((m) => "
         "[m.firstChild.textContent, m.querySelector('small').textContent, m.className])"
     )
-    return browser.run(script)
+    return [[plain(one) for one in found] for found in browser.run(script)]
+
+
+def plain(text):
+    """Return the text with ordinary blanks: no line breaks before the sign of a percentage."""
+    return text.replace("\u00a0", " ")
 
 
 def test_entities_are_shaded_and_nothing_is_markup(browser, address):
@@ -86,7 +91,7 @@ def test_entities_are_shaded_and_nothing_is_markup(browser, address):
     assert found[2][0] == "<b>x</b>"
     assert found[3][0].startswith("<img")
     assert browser.run("return document.querySelectorAll('#marked img, #marked b').length") == 0
-    assert "no entity 70 %" in browser.run("return document.getElementById('list').textContent")
+    assert "no entity 70 %" in text_of(browser, "list")
     summary = browser.run("return document.getElementById('summary').textContent")
     assert summary.startswith("4 accepted, 0 for review.")
     assert browser.logs() == []
@@ -117,6 +122,10 @@ def test_a_phone_and_the_keyboard(browser, address, dark):
     browser.open(address, width=360, height=700, dark=dark)
     predict(browser, "Alexandra " * 30 + "x" * 200)
     assert browser.run("return document.documentElement.scrollWidth <= 360")
+    predict(browser, "Bob met Alexandra")  # All columns of the table are seen at once.
+    table = "const t = document.querySelector('.wide'); return t.scrollWidth - t.clientWidth"
+    assert browser.run(table) == 0
+    predict(browser, "Alexandra met Bob")
     names = browser.run(
         "return [...document.querySelectorAll('input, textarea, button, a')].filter((e) => "
         "e.offsetParent && !e.labels?.length && !e.textContent.trim()).length"
@@ -124,7 +133,7 @@ def test_a_phone_and_the_keyboard(browser, address, dark):
     assert names == 0
     assert browser.run("return document.querySelector('mark').tabIndex") == 0
     label = browser.run("return document.querySelector('mark').getAttribute('aria-label')")
-    assert label == "Alexandra: NAME, 90 %, accepted. Otherwise no entity 10 %"
+    assert plain(label) == "Alexandra: NAME, 90 %, accepted. Otherwise no entity 10 %"
     assert browser.run("return document.getElementById('report').getAttribute('href')") == "report"
 
 
@@ -146,6 +155,62 @@ def test_the_report_has_its_styles_with_a_token_too(browser, finder, tmp_path):
             assert browser.run("return location.href") == address + "report"
             script = "return getComputedStyle(document.querySelector('p')).color"
             assert browser.run(script) == "rgb(1, 2, 3)"
+
+
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_who_gives_no_right_token_reads_what_to_type(browser, finder, token):
+    """Whoever opens a page sends no headers by hand."""
+    with served(app(finder, token="secret")) as address:
+        browser.open(address)
+        browser.run("sessionStorage.setItem('token', arguments[0])", token)
+        browser.open(address)
+        browser.wait("!document.getElementById('token-form').hidden")
+        browser.wait("document.getElementById('status').textContent")
+        words = "refuses this token: type" if token else "needs a token."
+        assert words in text_of(browser, "status")
+        assert "header" not in text_of(browser, "status")
+        assert text_of(browser, "model") == ""
+        browser.run("sessionStorage.clear()")
+
+
+def test_a_text_without_entities(browser, address):
+    browser.open(address)
+    predict(browser, "nothing to find")
+    assert text_of(browser, "summary") == "No entity found."
+    assert browser.run("return document.getElementById('legend').hidden")
+
+
+def test_a_text_can_be_dropped_too(browser, address):
+    browser.open(address)
+    browser.wait("!document.getElementById('ask').hidden")
+    x, y = browser.middle("#text")
+    data = {"items": [{"mimeType": "text/plain", "data": "Anna"}], "dragOperationsMask": 1}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        browser.devtools("Input.dispatchDragEvent", type=kind, x=x, y=y, data=data)
+    browser.wait("document.getElementById('text').value === 'Anna'")
+
+
+def drop_file(browser, content):
+    browser.run(
+        "const files = new DataTransfer();"
+        "files.items.add(new File([Uint8Array.from(arguments[0])], 'a.txt'));"
+        "const drop = new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true});"
+        "document.getElementById('text').dispatchEvent(drop);",
+        list(content),
+    )
+
+
+def test_a_dropped_file_is_a_text_or_an_error(browser, address):
+    browser.open(address)
+    browser.wait("!document.getElementById('ask').hidden")
+    drop_file(browser, "Zoë\r\n".encode())
+    browser.wait("document.getElementById('text').value.startsWith('Zoë')")
+    for content in (b"\x89PNG\r\n\x1a\n\0\0", "Zoë".encode("latin-1")):
+        browser.run("say('')")
+        drop_file(browser, content)
+        browser.wait("document.getElementById('status').className === 'error'")
+        assert text_of(browser, "status") == "a.txt is not a text in UTF-8."
+        assert browser.run("return document.getElementById('text').value").startswith("Zoë")
 
 
 def test_an_error_is_shown(browser, address):
@@ -182,7 +247,7 @@ def open_picture(browser, url):
 
 
 def text_of(browser, name):
-    return browser.run(f"return document.getElementById('{name}').textContent")
+    return plain(browser.run(f"return document.getElementById('{name}').textContent"))
 
 
 def test_an_image_with_its_class_and_the_next_ones(browser, predictor, picture):
@@ -268,7 +333,7 @@ def test_a_mask_with_its_confidences(browser, predictor, picture):
             "const s = document.getElementById('slider'); s.value = 6;"
             "s.dispatchEvent(new Event('input')); s.dispatchEvent(new Event('change'))"
         )
-        browser.wait("document.getElementById('summary').textContent.includes('50 % of')")
+        browser.wait("document.getElementById('summary').textContent.includes('50\\u00a0% of')")
         assert pixel("classes", 1) == colors[0]
         assert pixel("classes", 6) in ([255, 255, 255, 255], [60, 60, 60, 255])
         assert browser.logs() == []
@@ -291,11 +356,46 @@ def test_the_keyboard_reaches_everything(browser, address):
     assert found == ["file", "predict", "slider"]
 
 
+@pytest.mark.parametrize("text", ["Alexandra met Bob and Charles", "פגש את Bob ואת Charles Alexandra"])
+def test_arrow_keys_go_along_the_entities(browser, address, text):
+    """Hundreds of entities are one stop of Tab; in Hebrew, the left arrow goes on."""
+    browser.open(address)
+    predict(browser, text)
+    names = [word for word in text.split() if word[0].isupper()]
+    stops = "return [...document.querySelectorAll('mark')].filter((m) => m.tabIndex === 0).length"
+    assert browser.run(stops) == 1
+    browser.run("document.getElementById('slider').focus()")
+    browser.press("Tab")
+    on, back = "ArrowRight", "ArrowLeft"
+    if text[0] != "A":
+        on, back = back, on
+    found = [focused(browser)]
+    for key in (on, on, on, back):
+        browser.press(key)
+        found.append(focused(browser))
+    assert found == [*names, names[2], names[1]]
+    assert browser.run(stops) == 1
+
+
+def focused(browser):
+    return browser.run("return document.activeElement.firstChild.textContent")
+
+
+def test_the_button_keeps_the_focus(browser, address):
+    browser.open(address)
+    browser.wait("!document.getElementById('ask').hidden")
+    browser.run("document.getElementById('predict').focus()")
+    predict(browser, "Bob")
+    browser.run("return new Promise(requestAnimationFrame)")
+    assert browser.run("return document.activeElement.id") == "predict"
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_words_stand_out_from_their_ground(browser, address, dark):
     """WCAG asks for a contrast of at least 4.5 between a text and what is behind it."""
     browser.open(address, dark=dark)
     predict(browser, "Bob met Alexandra and Charles and Johnny")
+    browser.run("document.getElementById('text').value = ''")  # Shows what it is for.
     found = browser.run(
         "const light = (c) => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map((v) => {"
         "v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4 });"
@@ -306,6 +406,9 @@ def test_words_stand_out_from_their_ground(browser, address, dark):
         ".filter((e) => e.offsetParent && e.textContent.trim()).map((e) => {"
         "const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort();"
         "return [e.textContent.slice(0, 20), (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05)] })"
+        ".concat([['placeholder', (() => { const text = document.getElementById('text');"
+        "const [a, b] = [light(getComputedStyle(text, '::placeholder').color), light(ground(text))];"
+        "return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) })()]])"
     )
     assert len(found) > 10
     assert [one for one in found if one[1] < 4.5] == []

@@ -45,7 +45,7 @@ class Guarantee:
     items: str = "entities"
 
     def __str__(self) -> str:
-        target, level = f"{100 * self.target:g}%", f"{100 * self.level:g}%"
+        target, level = f"{100 * self.target:g} %", f"{100 * self.level:g} %"
         if self.threshold > 1:
             return (
                 f"No threshold keeps the risk at {target} with probability {level}, judged by "

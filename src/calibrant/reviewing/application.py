@@ -15,7 +15,7 @@ from calibrant.reviewing.decisions import Decisions, Stale
 from calibrant.reviewing.documents import Document, Span, by_gain, check_spans, expected_gain
 from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer, static
 from calibrant.serving.refusal import Refusal
-from calibrant.serving.requests import Limits, read_body, read_object
+from calibrant.serving.requests import Limits, media_type, read_body, read_object
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -137,7 +137,7 @@ class _Review:
 
     async def decide(self, request: Request) -> Response:
         """Answer POST /decisions: save the decision to the disk, then answer."""
-        if request.headers.get("content-type", "").split(";")[0] != "application/json":
+        if media_type(request.headers.get("content-type", "")) != "application/json":
             raise Refusal(415, "Send the decision as application/json.")
         content = read_object(await read_body(request, self.limits))
         document = self.by_id.get(str(content.get("document")))
@@ -166,7 +166,7 @@ class _Review:
                 return  # The answer to the first request got lost, and the page sent it again.
             raise Refusal(
                 409,
-                "Somebody else has reviewed this document in the meantime: press n for the next.",
+                "Somebody else has reviewed this document in the meantime: go on with Later (n).",
             ) from None
         except InputError as error:
             raise Refusal(507, f"The decision is not saved. {error}") from None

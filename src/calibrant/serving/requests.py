@@ -17,7 +17,16 @@ if TYPE_CHECKING:
 
     from calibrant.tasks.predictor import Predictor
 
-__all__ = ["Asked", "Limits", "Options", "option_names", "read_body", "read_object", "read_request"]
+__all__ = [
+    "Asked",
+    "Limits",
+    "Options",
+    "media_type",
+    "option_names",
+    "read_body",
+    "read_object",
+    "read_request",
+]
 
 _TOO_LARGE = 2**63  # Of a number; infinity and NaN are not below it either.
 _TOGETHER = 8  # The images of a request may have this many times the pixels of one.
@@ -117,7 +126,7 @@ def _too_large(limits: Limits) -> Refusal:
 
 def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -> Asked:
     """Return what a body asks for; ``kind`` is its content type."""
-    kind = kind.split(";")[0].strip().lower()
+    kind = media_type(kind)
     images = predictor.unit == "images"
     if images and kind.startswith("image/"):
         return Asked([read_picture(body, "The body", limits.pixels)], Options(), single=True)
@@ -134,6 +143,15 @@ def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -
     names = [f"'{one}'" if single else f"{one} {number}" for number in range(len(given))]
     read = _read_images if images else _read_texts
     return Asked(read(given, names, limits), options, single)
+
+
+def media_type(header: str) -> str:
+    """Return the type of a header Content-Type, without its parameters.
+
+    >>> media_type("Application/JSON ; charset=utf-8")
+    'application/json'
+    """
+    return header.split(";")[0].strip().lower()
 
 
 def read_object(body: bytes) -> dict[str, Any]:

@@ -22,6 +22,12 @@ function say(message, isError = false) {
   $("status").className = isError ? "error" : "";
 }
 
+// How far an arrow key goes through a text: where it is written from right to left, the left arrow goes on.
+function stepOf(key, text) {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[key] || 0;
+  return getComputedStyle(text).direction === "rtl" ? -step : step;
+}
+
 // The colour of a confidence: five steps from .5 to 1.
 function shade(confidence) {
   return "s" + Math.max(0, Math.min(4, Math.floor(10 * confidence) - 5));
@@ -38,6 +44,7 @@ async function ask(path, options, onRefused) {
   if (answer.status === 401) {
     sessionStorage.removeItem("token");
     onRefused();
+    throw new Error(token ? "The service refuses this token: type the right one." : "This service needs a token.");
   }
   if (!answer.ok) {
     const content = await answer.json().catch(() => ({}));

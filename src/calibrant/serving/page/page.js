@@ -9,7 +9,7 @@ let picture = null; // The image to predict: its name, and its content as a data
 
 function percent(share) {
   const value = 100 * share;
-  return (value > 99 && value < 100 ? value.toFixed(1) : value.toFixed(0)) + " %";
+  return (value > 99 && value < 100 ? value.toFixed(1) : value.toFixed(0)) + "\u00a0%"; // No line breaks there.
 }
 
 function askForToken() {
@@ -21,6 +21,7 @@ async function start() {
   try {
     about = await (await ask("about", {}, askForToken)).json();
   } catch (error) {
+    $("model").textContent = "";
     say(error.message, true);
     return;
   }
@@ -89,7 +90,7 @@ function itemsOf(prediction) {
 function show() {
   const items = itemsOf(shown);
   $("found").hidden = false;
-  $("legend").hidden = !about.entities && !about.masks;
+  $("legend").hidden = !about.masks && !(about.entities && items.length);
   $("summary").textContent = summary(items);
   $("marked").replaceChildren(...(about.entities ? marked(shown.text, items) : []));
   $("list").replaceChildren(...table(items));
@@ -113,6 +114,7 @@ function summary(items) {
   const kept = items.filter(isAccepted);
   const errors = kept.reduce((sum, item) => sum + 1 - item.confidence, 0);
   const words = shown.review ? ` ${shown.review.length} words to check for missed entities.` : "";
+  if (!items.length) return "No entity found." + words;
   return (
     `${kept.length} accepted, ${items.length - kept.length} for review. ` +
     `Errors to expect among those accepted: ${errors.toFixed(1)}.${words}`
@@ -148,7 +150,7 @@ function marked(text, items) {
     parts.push(document.createTextNode(characters.slice(place, item.start).join("")));
     const mark = element("mark", item.text, isAccepted(item) ? shade(item.confidence) : "refused");
     mark.append(element("small", `${item.type} ${percent(item.confidence)}`));
-    mark.tabIndex = 0;
+    mark.tabIndex = parts.length > 1 ? -1 : 0; // One stop of Tab for all of them: arrow keys go from one to the next.
     mark.setAttribute("role", "group"); // The role of a mark itself can have no name.
     mark.title = described(item);
     mark.setAttribute("aria-label", described(item));
@@ -184,7 +186,7 @@ function rows(items) {
     row.append(element("td", isAccepted(item) ? "accepted" : "for review"));
     return row;
   });
-  return made.length ? [head, ...made] : [element("caption", "No entity found.")];
+  return made.length ? [head, ...made] : [];
 }
 
 // The predicted class and the next ones, the most probable first; with a set, all of its classes.
@@ -217,7 +219,7 @@ async function predict() {
   if (about.unit === "images" && !picture) return say("Open an image first.", true);
   const content = about.unit === "images" ? { image: picture.url } : { text: $("text").value };
   const turn = ++asked;
-  $("predict").disabled = true;
+  $("predict").setAttribute("aria-disabled", "true"); // A button that is disabled would lose the focus.
   say("Predicting…");
   try {
     const answer = await (await ask("predict", asJson({ ...content, ...wanted() }), askForToken)).json();
@@ -229,7 +231,7 @@ async function predict() {
     if (turn !== asked) return;
     say(error.message, true);
   }
-  $("predict").disabled = false;
+  $("predict").removeAttribute("aria-disabled");
 }
 
 function read(file) {
@@ -240,7 +242,8 @@ function read(file) {
     if (about.unit === "images") {
       picture = { name: file.name, url: reader.result };
       predict();
-    } else $("text").value = reader.result;
+    } else if (/[\0\ufffd]/.test(reader.result)) say(`${file.name} is not a text in UTF-8.`, true);
+    else $("text").value = reader.result;
   };
   if (about.unit === "images") reader.readAsDataURL(file);
   else reader.readAsText(file);
@@ -274,8 +277,23 @@ $("file").addEventListener("change", () => read($("file").files[0]));
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) predict();
 });
-document.addEventListener("dragover", (event) => event.preventDefault());
+$("marked").addEventListener("keydown", (event) => {
+  const step = stepOf(event.key, $("marked"));
+  const marks = [...$("marked").querySelectorAll("mark")];
+  const other = step && marks[marks.indexOf(document.activeElement) + step];
+  if (!other) return;
+  event.preventDefault();
+  document.activeElement.tabIndex = -1;
+  other.tabIndex = 0;
+  other.focus();
+});
+// A text that is dropped on the field is the browser's to insert; anything else would leave this page.
+function isText(event) {
+  return event.target === $("text") && !event.dataTransfer.types.includes("Files");
+}
+document.addEventListener("dragover", (event) => isText(event) || event.preventDefault());
 document.addEventListener("drop", (event) => {
+  if (isText(event)) return;
   event.preventDefault();
   read(event.dataTransfer.files[0]);
 });

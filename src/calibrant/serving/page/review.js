@@ -24,8 +24,8 @@ function askForToken() {
 function progress(content) {
   $("bar").max = content.done + content.left;
   $("bar").value = content.done;
-  $("progress").textContent =
-    `${content.done} ${content.done === 1 ? "document" : "documents"} done, ${content.left} left, with about ${content.errors_left.toFixed(1)} wrong entities`;
+  const left = content.left ? `, ${content.left} left, with about ${content.errors_left.toFixed(1)} wrong entities` : "";
+  $("progress").textContent = `${content.done} ${content.done === 1 ? "document" : "documents"} done${left}`;
 }
 
 async function begin(event) {
@@ -34,9 +34,12 @@ async function begin(event) {
   try {
     const about = await json("about");
     types = about.types;
+    $("types").replaceChildren(...types.map(typeButton));
     progress(about);
-    if (!current) await next(); // A document that is open keeps its changes.
+    const open = current; // It keeps its changes.
+    if (!open) await next();
     $("start").hidden = true;
+    if (open) look(true);
     if (current) say("");
     sessionStorage.setItem("reviewer", $("reviewer").value);
   } catch (error) {
@@ -60,7 +63,12 @@ async function next(more = {}) {
   past = [];
   chosen = leastSure();
   $("work").hidden = false;
+  $("start").hidden = true;
+  const focused = document.activeElement; // A button keeps the focus, if it is still shown.
+  const lost = !focused.offsetParent || $("text").contains(focused);
   show();
+  $("text").scrollTop = 0;
+  look(lost);
   say("");
 }
 
@@ -96,9 +104,9 @@ function show() {
     const className = one.confidence === undefined ? "own" : shade(one.confidence);
     const mark = element("mark", textOf(one), className);
     mark.append(element("small", one.type));
-    mark.tabIndex = 0;
     mark.setAttribute("role", "group"); // The role of a mark itself can have no name.
     mark.setAttribute("aria-label", described(one));
+    mark.title = described(one);
     mark.addEventListener("click", () => choose(number));
     mark.addEventListener("focus", () => number !== chosen && choose(number));
     parts.push(mark);
@@ -106,33 +114,37 @@ function show() {
   });
   parts.push(document.createTextNode(current.text.slice(place).join("")));
   $("text").replaceChildren(...parts);
+  $("actions").classList.toggle("leftwards", stepOf("ArrowLeft", $("text")) > 0);
   showChosen();
 }
 
 // Show which entity is chosen. The text stays as it is: the mouse may be selecting in it.
 function showChosen() {
   document.querySelectorAll("mark").forEach((mark, number) => mark.setAttribute("aria-current", String(number === chosen)));
+  focusable(true);
   const one = entities[chosen];
   tell(one ? described(one) : "No entity.", one ? textOf(one) : "");
-  $("types").replaceChildren(
-    ...types.map((type, number) => {
-      const button = element("button", number < 9 ? `${number + 1} ${type}` : type);
-      button.setAttribute("aria-pressed", String(Boolean(one) && one.type === type));
-      button.addEventListener("mousedown", (event) => event.preventDefault()); // Keeps the selection.
-      button.addEventListener("click", () => setType(type));
-      return button;
-    }),
-  );
+  types.forEach((type, number) => $("types").children[number].setAttribute("aria-pressed", String(one?.type === type)));
+}
+
+function typeButton(type, number) {
+  const button = element("button", number < 9 ? `${number + 1} ${type}` : type);
+  button.addEventListener("mousedown", (event) => event.preventDefault()); // Keeps the selection.
+  button.addEventListener("click", () => setType(type));
+  return button;
 }
 
 function choose(number) {
   chosen = Math.max(0, Math.min(entities.length - 1, number));
   showChosen();
-  const mark = document.querySelector("mark[aria-current=true]");
-  if (mark) {
-    mark.focus({ preventScroll: true });
-    mark.scrollIntoView({ block: "nearest" });
-  }
+  look(true);
+}
+
+// Bring the chosen entity into view, and the focus to it; to the text, if that has none.
+function look(takeFocus) {
+  const place = document.querySelector("mark[aria-current=true]") || $("text");
+  if (takeFocus) place.focus({ preventScroll: true });
+  place.scrollIntoView({ block: "nearest" });
 }
 
 function change(made, place) {
@@ -276,7 +288,7 @@ function undo() {
 async function save() {
   if (!current || busy) return;
   busy = true;
-  $("save").disabled = true;
+  $("save").setAttribute("aria-disabled", "true"); // A button that is disabled would lose the focus.
   const plain = entities.map(({ start, end, type }) => ({ start, end, type }));
   const content = { document: current.id, seen: current.seen, entities: plain, reviewer: $("reviewer").value };
   try {
@@ -292,7 +304,7 @@ async function save() {
     say(error.message, true);
   }
   busy = false;
-  $("save").disabled = false;
+  $("save").removeAttribute("aria-disabled");
 }
 
 async function postpone() {
@@ -316,8 +328,8 @@ async function back() {
 }
 
 const KEYS = {
-  ArrowLeft: () => choose(chosen - 1),
-  ArrowRight: () => choose(chosen + 1),
+  ArrowLeft: () => choose(chosen + stepOf("ArrowLeft", $("text"))),
+  ArrowRight: () => choose(chosen + stepOf("ArrowRight", $("text"))),
   Enter: save,
   r: reject,
   u: undo,
@@ -335,6 +347,7 @@ document.addEventListener("keydown", (event) => {
   const usable = current || (event.key === "b" && decided.length);
   if (!usable || busy || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target instanceof Element && event.target.closest("input")) return; // A name or a token is written.
+  if (event.key.length === 1 && !$("keys").checked) return; // Speech to text may press single keys.
   // On a button or on "Keys", Enter presses that.
   if (event.key === "Enter" && event.target instanceof Element && event.target.closest("button, summary, a")) return;
   const type = /^[1-9]$/.test(event.key) ? types[Number(event.key) - 1] : null;
@@ -344,9 +357,13 @@ document.addEventListener("keydown", (event) => {
     action();
   }
 });
+// Tab stops at the chosen entity only: arrow keys go to the others.
 // Chromium selects nothing from the edge of an element that can have the focus: no mark can while the mouse is down.
 function focusable(can) {
-  document.querySelectorAll("mark").forEach((mark) => (can ? (mark.tabIndex = 0) : mark.removeAttribute("tabindex")));
+  document.querySelectorAll("mark").forEach((mark, number) => {
+    if (can) mark.tabIndex = number === chosen ? 0 : -1;
+    else mark.removeAttribute("tabindex");
+  });
 }
 
 $("text").addEventListener("mousedown", () => focusable(false), true);
