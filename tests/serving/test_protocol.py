@@ -3,19 +3,25 @@
 import asyncio
 import contextlib
 import gzip
+import http.client
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from calibrant.serving import Limits, app
 from calibrant.serving.access import LOOPBACK
-from calibrant.serving.running import listen, server
+from calibrant.serving.running import listen
+from calibrant.serving.server import server
 
 pytest.importorskip("uvicorn")
 
+ROOT = Path(__file__).parents[2]
 GOOD = b'{"text": "abc"}'
 PATIENCE = 0.5
 
@@ -192,3 +198,84 @@ def test_a_request_that_takes_longer_than_the_patience_is_answered(slow_predicto
     assert statuses(send(listening.getsockname()[1], request())) == [200]
     running.should_exit = True
     thread.join(30)
+
+
+class TestTheEnd:
+    """A request is answered, or its connection was refused: no client is left in doubt."""
+
+    SERVICE = (
+        "from tests.serving.conftest import ByLength; from calibrant.serving import app, server;"
+        "from calibrant.serving.running import run_application;"
+        "server._LAST = 20; run_application(app(ByLength(0.02)), '127.0.0.1', 0, 'Serving')"
+    )
+
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_64_clients_that_never_stop(self, kept):
+        """They keep their connections until an answer says that it is the last one, or do not."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", self.SERVICE],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT,
+        )  # fmt: skip
+        port = int(process.stdout.readline().rpartition(":")[2])
+        found, ends = [], []
+
+        def ask(connection):
+            connection.request("POST", "/predict", GOOD, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            answer.read()
+            found.append(answer.status)
+            return kept and answer.getheader("connection") != "close"
+
+        def client():
+            try:
+                while True:
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                    with contextlib.closing(connection):
+                        while ask(connection):
+                            pass
+            except (OSError, http.client.HTTPException) as error:
+                ends.append(type(error))
+
+        clients = [threading.Thread(target=client) for _ in range(64)]
+        for one in clients:
+            one.start()
+        until(lambda: len(found) > 200)
+        process.terminate()
+        for one in clients:
+            one.join(60)
+        assert process.wait(60) == 0
+        process.stdout.close()
+        assert set(found) == {200}
+        # The system may take a connection between the last look and the end of the socket.
+        assert len(ends) == 64
+        assert ends.count(ConnectionRefusedError) >= 63, ends
+
+    def test_who_has_connected_but_is_not_accepted(self, predictor):
+        """The clients connect between the last look of the server and its end."""
+        listening = listen("127.0.0.1", 0)
+        running = server(app(predictor))
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(socket.socket()) for _ in range(3)]
+
+            async def main_loop():
+                for one in clients:
+                    one.settimeout(30)
+                    one.connect(listening.getsockname())
+                    one.sendall(request())
+                running.should_exit = True
+
+            running.main_loop = main_loop
+            asyncio.run(running.serve(sockets=[listening]))
+            assert [statuses(one.recv(1 << 16)) for one in clients] == [[200]] * 3
+
+    def test_an_idle_connection_holds_it_up_for_a_second(self, predictor):
+        listening = listen("127.0.0.1", 0)
+        running = server(app(predictor))
+        thread = threading.Thread(target=lambda: asyncio.run(running.serve(sockets=[listening])))
+        thread.start()
+        until(lambda: running.started)
+        with socket.create_connection(listening.getsockname()):
+            until(lambda: running.server_state.connections)
+            running.should_exit = True
+            thread.join(10)
+            assert not thread.is_alive()

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.extras import require
 from calibrant.serving.access import LOOPBACK
+from calibrant.serving.server import server
 
-__all__ = ["is_local", "listen", "read_token", "run_application", "server"]
-
-_READING = 6  # Systems report what is read in large steps, so a slow reader needs more time.
+__all__ = ["is_local", "listen", "read_token", "run_application"]
 
 
 def is_local(host: str) -> bool:
@@ -69,52 +67,6 @@ def run_application(
             # uvicorn shuts down gracefully and then sends itself the signal again.
             signal.signal(stop, lambda *_: None)
         running.run(sockets=[listening])
-
-
-def server(application: Any, seconds: float = 30.0, patience: float = 10.0) -> Any:
-    """Return the server of an application, a ``uvicorn.Server``.
-
-    At its end, running requests get ``seconds`` to finish. A connection is closed if no head of a
-    request arrives for ``patience`` seconds, or nothing of an answer is read for six times as long:
-    uvicorn alone waits forever.
-    """
-    uvicorn = require("uvicorn", "serve", "A service")
-    return uvicorn.Server(
-        uvicorn.Config(
-            application,
-            http=_impatient(patience),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=int(seconds) + 1,
-        )
-    )
-
-
-def _impatient(seconds: float) -> Any:
-    """Return uvicorn's protocol, for clients that stop to send or to read."""
-    # Not the parser of httptools, which reads heads of any size.
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class Impatient(H11Protocol):
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self.loop.call_later(seconds, self._look, (None, 0), 1)
-
-        def _look(self, before: tuple[Any, int], times: int) -> None:
-            """Close the connection if it waits for the client, as at the last looks."""
-            if self not in self.connections:  # It is closed.
-                return
-            request, unread = now = self.cycle, self.transport.get_write_buffer_size()
-            times = times + 1 if now == before else 1
-            no_request = times > 1 and (request is None or request.response_complete)
-            if (no_request and not unread) or (unread and times > _READING):
-                self.transport.abort()
-            else:
-                self.loop.call_later(seconds, self._look, now, times)
-
-    return Impatient
 
 
 def listen(host: str, port: int) -> socket.socket:
