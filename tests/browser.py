@@ -42,15 +42,25 @@ def served(application):
     thread.join(10)
 
 
+def _start_driver():
+    """Return chromedriver and its port, which another process may take while it starts."""
+    for _ in range(5):
+        driver = subprocess.Popen(
+            [shutil.which("chromedriver"), "--port=0"], stdout=subprocess.PIPE, text=True
+        )
+        for line in driver.stdout:
+            if found := re.search(r"successfully on port (\d+)", line):
+                return driver, found[1]
+        driver.stdout.close()
+        driver.wait(10)
+    raise RuntimeError("chromedriver finds no free port.")
+
+
 class Browser:
     """One headless Chromium: the few words of WebDriver that the tests need."""
 
     def __init__(self, profile):
-        self.driver = subprocess.Popen(
-            [shutil.which("chromedriver"), "--port=0"], stdout=subprocess.PIPE, text=True
-        )
-        line = next(line for line in self.driver.stdout if "successfully on port" in line)
-        port = re.search(r"port (\d+)", line)[1]
+        self.driver, port = _start_driver()
         self.url = f"http://127.0.0.1:{port}/session"
         flags = [*FLAGS, f"--user-data-dir={profile}"]
         wanted = {

@@ -149,6 +149,8 @@ class TestRefusals:
     def test_other_content(self, client):
         assert client.post("/predict", data={"text": "a"}).status_code == 415
         assert client.get("/predict").status_code == 405
+        refused = client.delete("/report")
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD, POST")
         assert client.get("/nothing").status_code == 404
 
     @pytest.mark.parametrize(("size", "status"), [(99, 200), (100, 200), (101, 413)])
@@ -353,6 +355,14 @@ class TestTheRest:
         with TestClient(outer) as client:
             assert client.post("/model/predict", json={"text": "a"}).status_code == 200
             assert client.get("/model/").status_code == 200
+
+    @pytest.mark.parametrize("token", [None, "secret"])
+    def test_the_form_of_the_report_needs_a_token_where_there_is_one(self, predictor, token):
+        client = TestClient(app(predictor, token=token))
+        key = {"Authorization": f"Bearer {token}"}
+        found = client.get("/openapi.json", headers=key).json()["paths"]["/report"]["post"]
+        form = found["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"]
+        assert form.get("required", []) == ([] if token is None else ["token"])
 
     def test_mounted_into_fastapi(self, predictor):
         fastapi = pytest.importorskip("fastapi")

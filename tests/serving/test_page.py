@@ -360,7 +360,7 @@ def test_the_keyboard_reaches_everything(browser, address):
     "text", ["Alexandra met Bob and Charles", "פגש את Bob ואת Charles Alexandra"]
 )
 def test_arrow_keys_go_along_the_entities(browser, address, text):
-    """Hundreds of entities are one stop of Tab; in Hebrew, the left arrow goes on."""
+    """Hundreds of entities are one stop of Tab; in Hebrew, the left arrow leads to the next."""
     browser.open(address)
     predict(browser, text)
     names = [word for word in text.split() if word[0].isupper()]

@@ -82,6 +82,10 @@ CASES = {
     "a chunk of no size": (request(b"zz\r\nab\r\n0\r\n\r\n", TEXT, length=False), [400]),
     "a negative chunk": (request(b"-1\r\nab\r\n0\r\n\r\n", TEXT, length=False), [400]),
     "a chunk that never ends": (request(b"5\r\nab", TEXT, length=False), [408]),
+    "a length and chunks": (
+        request(chunked(GOOD), TEXT).replace(b"Connection: close\r\n", b"") + request(),
+        [400],
+    ),
     "two lengths": (request(GOOD, "Content-Length: 3"), [400]),
     "a negative length": (request(GOOD, "Content-Length: -1", length=False), [400]),
     "a length in words": (request(GOOD, "Content-Length: all", length=False), [400]),

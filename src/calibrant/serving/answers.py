@@ -129,7 +129,12 @@ async def _not_found(request: Request, error: Exception) -> Response:  # noqa: A
 
 
 async def _not_allowed(request: Request, error: Any) -> Response:  # noqa: ARG001
-    return _error(405, "This address does not support the method.", dict(error.headers or {}))
+    from starlette.routing import Match
+
+    # An address may have several routes, of which Starlette names the first one's methods.
+    routes = [one for one in request.app.routes if one.matches(request.scope)[0] != Match.NONE]
+    allowed = ", ".join(sorted({method for one in routes for method in one.methods}))
+    return _error(405, "This address does not support the method.", {"Allow": allowed})
 
 
 error_handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed}

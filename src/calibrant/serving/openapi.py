@@ -61,16 +61,17 @@ def describe(predictor: Predictor, limits: Limits, *, token: bool) -> dict[str, 
             "version": __version__,
             "description": f"Predictions with calibrated confidence. Classes: {classes}",
         },
-        "paths": _paths(predictor, limits),
+        "paths": _paths(predictor, limits, token),
         **(_TOKEN if token else {}),
     }
 
 
-def _paths(predictor: Predictor, limits: Limits) -> dict[str, Any]:
+def _paths(predictor: Predictor, limits: Limits, token: bool) -> dict[str, Any]:
     """Return each address of the service; those that are open to all need no token."""
     predicted = _answer("Predictions in the order of the inputs.", _predictions(predictor))
     report = _content("The report of the run.", "text/html")
-    form = _content("The token.", "application/x-www-form-urlencoded", _object({"token": _TEXT}))
+    given = _object({"token": _TEXT}) if token else {"type": "object"}
+    form = _content("The token.", "application/x-www-form-urlencoded", given)
     file = _get({"description": "A script or a style."}, {"404": "There is no such file."})
     name = {"name": "name", "in": "path", "required": True, "schema": _TEXT}
     return {

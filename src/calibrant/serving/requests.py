@@ -225,8 +225,10 @@ def _option(name: str, value: Any) -> Any:
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)  # JSON has only one kind of number: 3.0 is a whole one.
     fine = isinstance(value, kind) and isinstance(value, bool) == (kind is bool)
-    if not fine or not abs(value) < _TOO_LARGE:
+    if not fine:
         raise Refusal(422, f"'{name}' must be {words}, got {_kind_of(value)}.")
+    if not abs(value) < _TOO_LARGE:
+        raise Refusal(422, f"'{name}' must be {words} between −2⁶³ and 2⁶³.")
     return value
 
 

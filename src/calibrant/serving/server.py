@@ -13,6 +13,7 @@ from calibrant.extras import require
 __all__ = ["server"]
 
 _READING = 6  # Systems report what is read in large steps, so a slow reader needs more time.
+_TWO_LENGTHS = b'{"error": "Give Content-Length or Transfer-Encoding, not both."}'
 _LAST = 1.0  # Seconds at the end for requests that are already on their way.
 
 
@@ -68,7 +69,16 @@ def server(application: Any, seconds: float = 30.0, patience: float = 10.0) -> A
 
 
 async def _answer(application: Any, running: Any, scope: Any, receive: Any, send: Any) -> None:
-    """Answer a request; at the end, tell the client to send no other one on its connection."""
+    """Answer a request; at the end, tell the client to send no other one on its connection.
+
+    A request with two lengths is refused (RFC 9112, 6.1): a proxy may have taken the other one, and
+    a part of this request for the next.
+    """
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope.get("headers", ())}:
+        kind = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 400, "headers": kind})
+        await send({"type": "http.response.body", "body": _TWO_LENGTHS})
+        return
 
     async def send_last(message: Any) -> None:
         if running.should_exit and message["type"] == "http.response.start":
