@@ -303,3 +303,11 @@ def test_prediction_sets_are_refused_in_words_that_name_what_they_need():
         guarantee(p, coverage=0.9)
     with pytest.raises(InputError, match=expected):
         guarantee(p, max_missed=0.1)
+
+
+def test_log_loss_of_labels_is_not_that_of_unknown_classes():
+    """Each label applies or not, and its probability is known."""
+    found = audit(claims(), bootstrap=0)
+    assert not any("not known" in measure.meaning for measure in found.measures)
+    top = Claims.from_top_label([0, 1], [0.9, 0.8], correct=[True, False])
+    assert "right or wrong" in audit(top, bootstrap=0)["nll"].meaning

@@ -166,6 +166,21 @@ def test_furthest_off_is_the_class_with_the_largest_gap():
     assert found.classes[0].name == "a"  # The table is by what a class costs in all.
 
 
+def test_furthest_off_is_no_bin_of_a_group_whose_other_bins_are_not_compared():
+    """'b' is off as a whole, so its bins are no findings: a bin of 'a' was "furthest off"."""
+    scores = np.array([0.65] * 100 + [0.95] * 100 + [0.65] * 400 + [0.95] * 400)
+    right = [[1] * 85 + [0] * 15, [1] * 75 + [0] * 25, [1] * 260 + [0] * 140, [1] * 240 + [0] * 160]
+    site = np.array(["a"] * 200 + ["b"] * 800)
+    p = Predictions.from_probabilities(
+        np.stack([scores, 1 - scores], axis=1), 1 - np.concatenate(right), groups={"site": site}
+    )
+    found = audit(p, bootstrap=0)
+    of = {finding.name: finding for finding in found.findings if finding.kind == "group"}
+    assert of["site = a"].where == "93.3 to 100 %"  # Its gap is 20 points; 35 in that bin of 'b'.
+    assert abs(of["site = a"].gap) > abs(of["site = b"].gap)
+    assert "Furthest off: 'site = b', claimed 80.0 % and right 62.5 %" in found.verdict[2]
+
+
 def test_names_are_shown_on_one_line_of_a_sane_length():
     scores = [[0.9, 0.1]] * 50
     for name in ("two\nlines\x1b[31m", "x" * 10_000):

@@ -116,7 +116,14 @@ def test_the_positive_class_beside_the_top_label() -> None:
     assert found["positive_rate"].value == pytest.approx(p.labels.mean())
     assert found["positive_score"].value == pytest.approx(high.scores[:, 1].mean())
     assert found["positive_ece"].value > found["ece"].value
-    assert "where they cancel out" in found.positive.explanation
+    assert "where the score is too high, the predicted class looks too unsure below one half and "\
+        "too confident above it" in found.positive.explanation  # fmt: skip
+    low = Predictions.from_probabilities(p.scores[:, 1] ** 2, p.labels)
+    of_low = audit(low, bootstrap=0).positive
+    assert of_low is not None
+    assert (
+        "where the score is too low, the predicted class looks too confident" in of_low.explanation
+    )
     assert "Here both are about" in str(audit(binary(9000, off=None), bootstrap=0).positive)
     roc = pytest.importorskip("sklearn.metrics").roc_auc_score
     assert found["positive_auroc"].value == pytest.approx(roc(p.labels, high.scores[:, 1]))
@@ -124,6 +131,16 @@ def test_the_positive_class_beside_the_top_label() -> None:
     assert audit(three, bootstrap=0).positive is None
     with pytest.raises(InputError, match="expects 2 classes, got 3"):
         Claims.of_positive(three)
+
+
+def test_errors_that_cancel_out_around_one_half() -> None:
+    """Just below one half all are negative, just above all positive: every prediction is right."""
+    p = Predictions.from_probabilities([0.49, 0.51] * 200, [0, 1] * 200)
+    found = audit(p, bootstrap=0)
+    assert found.positive is not None
+    assert found["positive_ece"].value == pytest.approx(0)
+    assert found["ece"].value == pytest.approx(0.49)
+    assert "the bin around one half has scores of both sides" in found.positive.explanation
 
 
 def test_a_rare_positive_class_that_is_expected_too_often() -> None:

@@ -252,6 +252,23 @@ def test_each_type_has_a_promise_of_its_own():
     assert str(policy).startswith("For each type separately, with probability 90 %, at most 20 %")
 
 
+def test_types_with_too_few_examples_are_named():
+    """ "Judged by 500 rows" was said of thresholds that had 20 to 440 each."""
+    labels = np.repeat([0, 1, 2], [440, 40, 20])
+    p = Predictions.from_probabilities(0.98 * np.eye(3)[labels] + 0.02 / 3, labels)
+    policy = guarantee(p, target_risk=0.05, per="type")
+    assert math.isfinite(policy.thresholds["0"])
+    assert "a type needs at least 45 rows, so nothing is accepted of these: 1, 2." in policy.promise
+    policy = guarantee(p[400:], target_risk=0.05, per="type")
+    assert "judged by the validation rows of a type: nothing" in policy.promise
+    assert "of these: 0, 1, 2." in policy.promise
+    matches = Predictions.from_probabilities(
+        p.scores, p.labels, groups={"match": np.arange(500) // 2}
+    )
+    policy = guarantee(matches, coverage=0.9, keep_together="match")
+    assert "long and short matches count alike" in policy.promise
+
+
 @pytest.mark.parametrize("temperature", [1.0, 40.0])
 def test_confidences_that_are_too_low_are_named(temperature):
     """Ten classes, half of all rows right: the order accepts 30 %, confidences near 0.1 nothing."""
@@ -268,6 +285,8 @@ def test_confidences_that_are_too_low_are_named(temperature):
     if temperature > 1:
         found = policy.details["*"]["too_low"]
         assert found["confidence"] < 0.2 < 0.75 < found["right"]
+        each = guarantee(valid, target_risk=0.2, per="type")
+        assert "surest rows of type 0 have a mean" in each.promise
         assert guarantee(Temperature().fit(other).transform(valid), target_risk=0.2).kept > 0.3
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import material, whole_p_value
 from calibrant.auditing.record import Finding, PositiveView
@@ -81,10 +83,27 @@ def _explanation(state: CalibrationState, name: str) -> str:
     if abs(of_positive - of_top) <= least_gap(state):
         return f"{asked} Here both are about {points(of_positive)}."
     if of_positive > of_top:
+        where, below, above = (
+            ("high", "unsure", "confident")
+            if _cancelling(positive_state(state)) >= 0
+            else ("low", "confident", "unsure")
+        )
         why = (
-            "a score that is too high makes the predicted class look less confident below one half "
-            "and more confident above it, and there both share a bin, where they cancel out"
+            f"where the score is too {where}, the predicted class looks too {below} below one half "
+            f"and too {above} above it, and there both share a bin, where they cancel out"
         )
     else:
-        why = "each side of one half has its own bins, and the errors of one side count less"
+        why = (
+            "the bin around one half has scores of both sides, whose errors cancel out in the "
+            "positive-class ECE"
+        )
     return f"{asked} Here they are {points(of_positive)} and {points(of_top)}: {why}."
+
+
+def _cancelling(positive: CalibrationState) -> float:
+    """Return the errors that cancel out between p and 1 − p: above 0 where scores are too high."""
+    gaps = positive.top_confidence - positive.top_correct
+    half = len(gaps) // 2
+    below, above = gaps[:half], gaps[::-1][:half]
+    same = below * above > 0
+    return float((np.sign(below) * np.minimum(np.abs(below), np.abs(above)))[same].sum())

@@ -237,7 +237,7 @@ def _measures(
     if found.parts:  # A long stream does not keep all of its scores.
         sources["scores"] = Predictions.concatenate(found.parts)
     measures = estimate("classes", sources, found.bins.count)
-    if found.of_claims:
+    if found.of_claims and found.top is None:  # Of many labels, each is right or wrong anyhow.
         measures = tuple(
             replace(m, meaning=m.meaning + _OF_CLAIMS) if m.name in ("nll", "brier") else m
             for m in measures

@@ -21,6 +21,7 @@ __all__ = ["left_out", "short_name", "verdict", "warnings"]
 _INFORMATIVE = 0.1
 # Longer class names than this are cut in a sentence.
 _LONGEST = 60
+_WHOLE = ("", "predicted", "given")  # Where a finding is about all examples of its class or group.
 FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 
 
@@ -61,8 +62,10 @@ def verdict(
     )
     shown = findings if doubtful else findings[1:]
     if shown:
-        worst = max(shown, key=lambda finding: abs(finding.gap))
-        lead = "Furthest off" if doubtful else "Also off"
+        # Of a class or group that is off as a whole no bin is known, and bins are further off.
+        wholes = [finding for finding in shown if finding.where in _WHOLE]
+        worst = max(wholes or shown, key=lambda finding: abs(finding.gap))
+        lead = "Also off" if not doubtful else "Furthest off" if wholes else "Off in one part"
         sentences.append(f"{lead}: {_describe_finding(worst, multi_label)}.")
     item = "label" if multi_label else "example"
     empty = int((state.top_count == 0).sum())

@@ -280,7 +280,7 @@ def check_average(average: str, unit: str | None, target: float | None) -> None:
 
 def _check_enough(units: int, target: float, level: float, unit: str) -> None:
     """Refuse a promise that this many units could not support if all were right."""
-    least = math.ceil(math.log(1 - level) / math.log1p(-target))
+    least = wording.least_units(target, level)
     if units < least:
         raise InputError(
             f"A risk of {100 * target:g} % at level {level:g} needs at least {least:,} validation "

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from calibrant.policies.policy import Policy
 
-__all__ = ["feasibility", "of_review", "of_risk", "of_sets", "wrong"]
+__all__ = ["feasibility", "least_units", "of_review", "of_risk", "of_sets", "wrong"]
+
+_MOST_NAMED = 5
 
 
 def of_risk(policy: Policy) -> str:
@@ -17,19 +20,24 @@ def of_risk(policy: Policy) -> str:
     # The types do not share the level: that all of them hold is less probable.
     surely = f"W{surely}" if "*" in policy.thresholds else f"For each type separately, w{surely}"
     if all(math.isinf(t) for t in policy.thresholds.values()):
+        judges = f"{policy.n:,} validation {policy.items}"
+        judges = judges if "*" in policy.thresholds else f"the validation {policy.items} of a type"
         return (
             f"No threshold keeps the risk at {_percent(policy.target)} with probability "
-            f"{_percent(policy.level)}, judged by {policy.n:,} validation {policy.items}: nothing "
-            f"is accepted.{_too_low(policy) or _easier(policy)}"
+            f"{_percent(policy.level)}, judged by {judges}: nothing "
+            f"is accepted.{_too_few(policy)}{_too_low(policy) or _easier(policy)}"
         )
     if policy.average == "groups":
         units = _plural(policy.unit or "")
         return (
             f"{surely} of the accepted {policy.items} of a {policy.unit} {wrong(policy)}, on "
             f"average over {units} with accepted {policy.items}, for {units} drawn like the "
-            "validation ones."
+            f"validation ones.{_too_few(policy)}"
         )
-    return f"{surely} of the accepted {policy.items} {wrong(policy)}, for {_drawn(policy)}."
+    return (
+        f"{surely} of the accepted {policy.items} {wrong(policy)}, for {_drawn(policy)}."
+        f"{_too_few(policy)}"
+    )
 
 
 def of_review(policy: Policy) -> str:
@@ -116,23 +124,57 @@ def _easier(policy: Policy) -> str:
     )
 
 
+def _too_few(policy: Policy) -> str:
+    """Name the types that have too few examples for any threshold, whatever the confidences."""
+    if "*" in policy.thresholds or policy.level is None:
+        return ""
+    least = least_units(policy.target, policy.level)
+    few = [name for name, found in policy.details.items() if found["units"] < least]
+    if not few:
+        return ""
+    shown = ", ".join(few[:_MOST_NAMED]) + (", …" if len(few) > _MOST_NAMED else "")
+    units = _plural(policy.unit) if policy.unit else policy.items
+    return (
+        f" Even without a mistake, a type needs at least {least:,} {units}, so nothing is accepted "
+        f"of these: {shown}."
+    )
+
+
 def _too_low(policy: Policy) -> str:
     """Say that the order of the confidences is good enough, and only their size is not."""
-    found = next((d["too_low"] for d in policy.details.values() if d.get("too_low")), None)
-    if found is None:
+    low = [(name, d["too_low"]) for name, d in policy.details.items() if d.get("too_low")]
+    if not low:
         return ""
+    name, found = low[0]
+    of_type = "" if name == "*" else f" of type {name}"
     sure, right = (f"{100 * found[name]:.1f} %" for name in ("confidence", "right"))
     return (
-        f" The confidences are too low: the {found['accepted']:,} surest {policy.items} have a "
-        f"mean confidence of {sure}, and {right} of them "
+        f" The confidences are too low: the {found['accepted']:,} surest {policy.items}{of_type} "
+        f"have a mean confidence of {sure}, and {right} of them "
         f"{'apply' if policy.items == 'labels' else 'are right'}. Calibrate first: with a "
         "calibrator that was fitted on other data ('calibrant fit', then --calibrator) there is "
         "probably a threshold."
     )
 
 
+def least_units(target: float, level: float) -> int:
+    """Return how many independent examples a promise needs if all are right.
+
+    >>> least_units(0.05, 0.9)
+    45
+    """
+    return math.ceil(math.log(1 - level) / math.log1p(-target))
+
+
 def _plural(unit: str) -> str:
-    return "entities" if unit == "entity" else f"{unit}s"
+    """Return the plural of a name of a column.
+
+    >>> _plural("entity"), _plural("match"), _plural("day"), _plural("sentence")
+    ('entities', 'matches', 'days', 'sentences')
+    """
+    if re.search("[^aeiou]y$", unit):
+        return f"{unit[:-1]}ies"
+    return f"{unit}es" if unit.endswith(("s", "x", "ch", "sh")) else f"{unit}s"
 
 
 def _percent(share: float | None) -> str:
