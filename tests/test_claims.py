@@ -336,6 +336,21 @@ def test_a_temperature_per_predicted_label() -> None:
     assert np.log(found / (1 - found)) == pytest.approx(np.log(9) / np.array(expected))
 
 
+@pytest.mark.parametrize("name", ["class-temperature", "shrunk-platt"])
+def test_a_label_that_was_only_true_is_as_good_as_new(name: str) -> None:
+    """Its place is behind those of the predicted labels; folds leave such labels, too."""
+    rng = np.random.default_rng(0)
+    given, predicted = rng.uniform(0.5, 1, 300), rng.choice(["a", "b"], 300)
+    truth = np.where(rng.random(300) < given, predicted, rng.choice(["y", "z"], 300))
+    fitted = CALIBRATORS[name].calibrator().fit(Claims.from_top_label(predicted, given, truth))
+    assert sorted(fitted.fitted_on_["labels"]) == ["a", "b"]
+    new = Claims.from_top_label(["z", "never seen"], [0.9, 0.9], correct=[1, 1])
+    found = fitted.transform(new).confidence
+    assert found[0] == found[1]
+    known = Claims.from_top_label(["a"], [0.9], correct=[1])
+    assert fitted.transform(known).confidence != found[0]
+
+
 def test_a_predicted_nan_is_a_class_if_the_label_names_say_so():
     columns = (["nan", "cat", "nan"], [0.9, 0.8, 0.7], ["nan", "nan", "cat"])
     claims = Claims.from_top_label(*columns, label_names=["nan", "cat"])

@@ -120,7 +120,7 @@ class Calibrator(Transformation):
         if isinstance(predictions, Claims):
             if not self.takes_claims:
                 raise needs_all_classes(self.name, predictions.kind)
-            labels = list(predictions.names)
+            labels = _claimed(predictions)
             predictions, self.claims_ = self._binary(predictions, labels), 1.0
         check_some(who, predictions)
         check_weights(self.name, self.takes_weights, predictions)
@@ -275,6 +275,12 @@ class Calibrator(Transformation):
             CalibrationWarning,
             stacklevel=4,
         )
+
+
+def _claimed(claims: Claims) -> list[str]:
+    """Return the labels that are claimed: of others, which are only true, nothing is learned."""
+    about = () if claims.about is None else np.unique(claims.about)
+    return [claims.names[place] for place in about]
 
 
 def _shown(value: Any) -> str:
