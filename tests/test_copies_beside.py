@@ -63,6 +63,13 @@ def test_fit_leaves_them_out_and_says_so(files: Path, capsys: pytest.CaptureFixt
     assert learned["beside"] == learned["clean"] != learned["damaged"]
 
 
+def test_fit_says_if_there_are_none(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("beside", "clean", "damaged"):
+        paths = [f"{files / name}.parquet", "-o", str(files / f"{name}.json")]
+        assert main(["fit", "--calibrator", "shift-aware", *paths]) == 0
+        assert ("No corrupted copies" in capsys.readouterr().err) == (name != "beside")
+
+
 def test_guarantee_leaves_them_out(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
     for name in ("beside", "clean"):

@@ -128,7 +128,9 @@ def _fitted(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrat
         chosen = select_calibrator(valid, keep_predictions=args.keep_predictions)
         print(f"Chosen: {chosen.reason}", file=sys.stderr)
         return chosen.calibrator
-    if not calibrator.needs_copies:
+    if calibrator.needs_copies:
+        _print_lack_of_copies(calibrator, valid)
+    else:
         valid = clean_rows(valid)
     with warnings.catch_warnings():  # Printed later, and saved with the calibrator.
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -151,6 +153,18 @@ def _print_copies(count: int) -> None:
 
     left_out = f"{counted(count, 'row')} with a name in the column '{CORRUPTION}'"
     print(f"Left out: {left_out}, which are corrupted copies.", file=sys.stderr)
+
+
+def _print_lack_of_copies(calibrator: Calibrator, valid: Predictions | Claims) -> None:
+    from calibrant.calibrators.signals import CORRUPTION
+    from calibrant.comparison.under_shift import without_copies
+
+    if without_copies(valid)[1] is None:
+        print(
+            f"No corrupted copies beside clean rows (column '{CORRUPTION}'): {calibrator.name} "
+            "learns of these rows alone, and nothing about damage.",
+            file=sys.stderr,
+        )
 
 
 def _fitted_on_cluster(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrator:
