@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, Temperature, accuracy, watch
+from calibrant.calibrators import ShiftAware
 from calibrant.calibrators.correction import corrected
+from calibrant.comparison.span_calibrator import fit_entities
 from calibrant.metrics import entity_f1
 from calibrant.watching import unlabelled
 from calibrant.watching.reference import atc_threshold
@@ -225,6 +227,40 @@ def test_entity_f1_of_tags():
         true = entity_f1(new[1800 * number : 1800 * (number + 1)])
         inside += chunk.expected_entity_f1.low <= true <= chunk.expected_entity_f1.high
     assert inside >= 17  # Of 20, at 95 %.
+
+
+def damaged_tags(n, damage, seed, name=None):
+    """Words whose pieces say how often they are wrong; the confidence of the model does not."""
+    random = np.random.default_rng(seed)
+    pieces = 1 + random.poisson(0.2 + damage, n)
+    labels = random.choice(3, n, p=(0.6, 0.3, 0.1))
+    wrong = random.random(n) < np.minimum(0.06 * pieces, 0.9)
+    shown = np.where(wrong, random.integers(0, 3, n), labels)
+    logits = 4 * np.eye(3)[shown] + random.normal(size=(n, 3))
+    groups = {"sentence": np.arange(n) // 9}
+    if name is not None:
+        groups["corruption"] = np.full(n, name)
+    names = ("O", "B-X", "I-X")
+    return Predictions.from_logits(
+        logits, labels, label_names=names, groups=groups, signals={"pieces": pieces}
+    )
+
+
+def test_entity_f1_under_damage():
+    """Of a calibrator that reads signals, the confidence of entities reads them, too."""
+    copies = [damaged_tags(4500, s, s, f"{k}-{s}") for k in ("typos", "ocr") for s in (1, 3, 5)]
+    clean = damaged_tags(4500, 0, 9, "")
+    whole = Predictions.concatenate([clean, *copies])
+    fitted, new = ShiftAware().fit(whole), damaged_tags(4500, 4, 7)
+    learned = fit_entities(fitted, clean, Predictions.concatenate(copies))
+    assert learned.reads_signals
+    given = watch(unlabelled(new), reference=clean, calibrator=fitted, entities=learned)
+    found = watch(unlabelled(new), reference=whole, calibrator=fitted)
+    assert found.to_dict() == given.to_dict()
+    true = entity_f1(new)
+    assert found.total.expected_entity_f1.value == pytest.approx(true, abs=0.06)
+    without = watch(unlabelled(new), reference=clean, calibrator=fitted)
+    assert without.total.expected_entity_f1.value > true + 0.1
 
 
 def test_one_class_and_certain_confidences():

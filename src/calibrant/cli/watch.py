@@ -23,6 +23,7 @@ from calibrant.errors import InputError, printable
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.claims import Claims
+    from calibrant.comparison import SpanCalibrator
     from calibrant.predictions import Predictions
     from calibrant.watching import Watch, WatchedChunk
 
@@ -109,11 +110,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--reviewed is about texts: name the run that predicts them with --run.")
     if args.report is not None:  # Before the work, not after it.
         check_writable(args.report, overwrite=args.overwrite, inputs=_inputs(args))
-    stream, calibrator, reference = _of_run(args) if args.run_folder else _of_files(args)
+    stream, calibrator, reference, entities = _of_run(args) if args.run_folder else _of_files(args)
     found = watch(
         stream,
         reference=reference,
         calibrator=calibrator,
+        entities=entities,
         chunk=args.chunk,
         per=args.per,
         keep_together=args.keep_together,
@@ -140,7 +142,9 @@ def _inputs(args: argparse.Namespace) -> list[Path]:
     return [Path(name) for name in named if name is not None and Path(name).exists()]
 
 
-_Watched = tuple["Iterator[Any]", "Calibrator | None", "Predictions | Claims | None"]
+_Watched = tuple[
+    "Iterator[Any]", "Calibrator | None", "Predictions | Claims | None", "SpanCalibrator | None"
+]
 
 
 def _of_files(args: argparse.Namespace) -> _Watched:
@@ -150,11 +154,11 @@ def _of_files(args: argparse.Namespace) -> _Watched:
     fitted = None if args.calibrator is None else load_calibrator(args.calibrator)
     reference = None if args.reference is None else _reference(args)
     stream = stream_unlabelled(expand(args.files), columns_from(args), args.kind, top_labels=True)
-    return _with_progress(stream), fitted, reference
+    return _with_progress(stream), fitted, reference, None
 
 
 def _of_run(args: argparse.Namespace) -> _Watched:
-    """Return what a run has: a calibrator, a reference, and a model that predicts the stream."""
+    """Return what a run has: calibrators, a reference, and a model that predicts the stream."""
     from calibrant.calibrators import load_calibrator
     from calibrant.cli.run_stream import run_predictions
     from calibrant.experiments.adaptation import finished_run
@@ -163,12 +167,23 @@ def _of_run(args: argparse.Namespace) -> _Watched:
     stream, raw = run_predictions(args.run_folder, args.files, args)
     prefix = "raw_" if raw and (folder.path / "raw_calibrator.json").exists() else ""
     calibrator = load_calibrator(folder.path / f"{prefix}calibrator.json")
+    entities = _of_entities(folder.path, raw=raw)
     if args.reference is not None:
-        return _with_progress(stream), calibrator, _reference(args)
+        return _with_progress(stream), calibrator, _reference(args), entities
     from calibrant.predictions import Predictions
 
     valid = Predictions.read(folder.predictions(f"{prefix}valid"))
-    return _with_progress(stream), calibrator, valid
+    return _with_progress(stream), calibrator, valid, entities
+
+
+def _of_entities(folder: Path, *, raw: bool) -> SpanCalibrator | None:
+    """Return the confidence of entities that the run predicts with."""
+    from calibrant.tasks.ner.entity_confidence import ENTITIES
+    from calibrant.tasks.ner.finished_run import entity_judge
+
+    if not (folder / ENTITIES).exists():  # Of texts or images, or of an earlier version.
+        return None
+    return entity_judge(folder, raw=raw)[0].span_calibrator()
 
 
 def _reference(args: argparse.Namespace) -> Predictions | Claims:

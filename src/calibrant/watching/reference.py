@@ -78,9 +78,14 @@ class Reference:
 
     @classmethod
     def of(
-        cls, raw: Predictions | Claims, calibrator: Calibrator | None, by: str | None, seed: int
+        cls,
+        raw: Predictions | Claims,
+        calibrator: Calibrator | None,
+        by: str | None,
+        seed: int,
+        entities: SpanCalibrator | None = None,
     ) -> Reference:
-        """Return the numbers of labelled predictions, under the calibrator of the stream."""
+        """Return the numbers of labelled predictions, under the calibrators of the stream."""
         if not len(raw):
             raise InputError("The reference has no labelled rows.")
         honest = raw if calibrator is None else calibrator.transform(raw)
@@ -105,7 +110,7 @@ class Reference:
             np.bincount(predicted, minlength=classes),
             log_odds_place(unit_means(given, starts)),
             *drift_classes(raw[drawn]),
-            _entities(raw, honest, calibrator),
+            _entities(raw, honest, calibrator, entities),
         )
 
     def confidence_drift(self, places: np.ndarray) -> float:
@@ -183,15 +188,19 @@ def opening_mass(probabilities: np.ndarray, tags: TagSet) -> np.ndarray:
 
 
 def _entities(
-    raw: Predictions | Claims, honest: Predictions | Claims, calibrator: Calibrator | None
+    raw: Predictions | Claims,
+    honest: Predictions | Claims,
+    calibrator: Calibrator | None,
+    confidence: SpanCalibrator | None,
 ) -> EntityReference | None:
     if isinstance(raw, Claims) or isinstance(honest, Claims) or not is_bio(raw.label_names):
         return None
     tags = TagSet.of(raw.label_names)
     words = raw if calibrator is None else new_entity_words(calibrator, raw)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CalibrationWarning)
-        confidence = SpanCalibrator().fit(words)
+    if confidence is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            confidence = SpanCalibrator().fit(words)
     counts = entity_counts(honest)
     mass = float(opening_mass(np.asarray(honest.probabilities(), np.float64), tags).sum())
     gold, both = float(counts.gold.sum()), float(counts.gold.sum() + counts.predicted.sum())

@@ -10,8 +10,10 @@ import numpy as np
 from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
+from calibrant.comparison.span_calibrator import SpanCalibrator, fit_entities
 from calibrant.comparison.under_shift import without_copies
 from calibrant.errors import InputError, unknown_name
+from calibrant.metrics.tags import is_bio
 from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 from calibrant.watching.pieces import Examples, Pieces
@@ -28,6 +30,7 @@ def watch(
     *,
     reference: Examples | None = None,
     calibrator: Calibrator | None = None,
+    entities: SpanCalibrator | None = None,
     chunk: int = 1000,
     per: str | None = None,
     keep_together: str | None = "auto",
@@ -42,7 +45,9 @@ def watch(
     (:meth:`calibrant.Claims.from_top_label`), whose F1 stays unknown. Labels are not looked
     at where a group ``labelled`` is false (:func:`calibrant.files.stream_unlabelled` makes it).
     ``calibrator`` makes the confidences honest; ``reference`` is labelled predictions of the same
-    model before the calibrator, for example those that the calibrator was fitted on.
+    model before the calibrator, for example those that the calibrator was fitted on. Where classes
+    are tags, ``entities`` is the learned confidence of whole entities. By default it is learned
+    from the reference, and from corrupted copies in it if ``calibrator`` needs copies.
 
     Numbers are given for each ``chunk`` of this many rows, or for each value of the group ``per``.
     Rows with the same value of ``keep_together`` ("auto": sentence or image, if there is one)
@@ -61,13 +66,13 @@ def watch(
     ()
     """
     _check(source, reference, calibrator, chunk, estimator, level, false_alarms)
-    if reference is not None:
-        reference = without_copies(reference)[
-            0
-        ]  # Corrupted copies are not what a stream looks like.
+    if reference is not None:  # Corrupted copies are not what a stream looks like.
+        reference, copies = without_copies(reference)
+        if entities is None:
+            entities = _entities(calibrator, reference, copies)
     pieces = Pieces(source, chunk, per, keep_together)
     summary = Summary(estimator, level)
-    watcher = Watcher(calibrator, reference, summary, false_alarms, seed)
+    watcher = Watcher(calibrator, reference, summary, false_alarms, seed, entities)
     for name, piece in pieces:
         if per is None:
             watcher.close(but=name)
@@ -88,6 +93,17 @@ def watch(
         "seed": seed,
     }
     return _concluded(watcher, settings)
+
+
+def _entities(
+    calibrator: Calibrator | None, clean: Examples, copies: Examples | None
+) -> SpanCalibrator | None:
+    """Learn the confidence of entities from copies, too, if that of words was."""
+    if calibrator is None or not calibrator.needs_copies:
+        return None
+    if not isinstance(clean, Predictions) or not isinstance(copies, Predictions):
+        return None
+    return fit_entities(calibrator, clean, copies) if is_bio(clean.label_names) else None
 
 
 def _concluded(watcher: Watcher, settings: dict[str, Any]) -> Watch:

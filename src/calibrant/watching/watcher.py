@@ -11,10 +11,9 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
-from calibrant.comparison.span_calibrator import entity_words
+from calibrant.comparison.span_calibrator import SpanCalibrator, entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
-from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import find_spans, sentence_starts
 from calibrant.predictions import Predictions
 from calibrant.watching.betting import AccuracyBounds, Excuses, HonestyTest
@@ -65,8 +64,10 @@ class Watcher:
         summary: Summary,
         false_alarms: float,
         seed: int,
+        entities: SpanCalibrator | None = None,
     ) -> None:
         self.calibrator, self.given, self.summary = calibrator, reference, summary
+        self.entities = entities
         self.seed, self.random = seed, np.random.default_rng(seed + 1)
         # Known before the first row: the tests share the rate of false alarms.
         self.tests = possible_tests(reference)
@@ -183,7 +184,7 @@ class Watcher:
                 f"The stream has a column '{by}' of rows that depend on each other, the reference "
                 "has none; add it, or take rows as independent (--keep-together none)."
             )
-        return Reference.of(given, self.calibrator, by, self.seed)
+        return Reference.of(given, self.calibrator, by, self.seed, self.entities)
 
     def _sums(self, piece: Any, honest: Any, starts: np.ndarray) -> ChunkSums:
         """Return the sums of a piece, and let the bettors see it."""
@@ -239,8 +240,7 @@ def _with_entities(
     judge: EntityReference,
 ) -> ChunkSums:
     spans = find_spans(predicted, judge.tags, sentence_starts(words))
-    together = span_confidence(spans, top_label(words)[0], judge.confidence.reduction_)
-    value = judge.confidence.apply(together)
+    value = judge.confidence.of_spans(words, spans, top_label(words)[0])
     mass = np.clip(opening_mass(probabilities, judge.tags), 0, 1)
     return replace(
         sums,
