@@ -356,7 +356,9 @@ def planned(results):
 
 
 def _duration(hours):
-    return f"{hours:.1f} h" if hours >= 1 else f"{60 * hours:.0f} min"
+    if hours >= 1:
+        return f"{hours:.1f} h"
+    return f"{60 * hours:.0f} min" if hours >= 1 / 30 else f"{3600 * hours:.0f} s"
 
 
 def write_page(page, text):

@@ -3,6 +3,8 @@
 import os
 import re
 import shutil
+import socket
+import threading
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -200,6 +202,26 @@ def test_an_engine_that_is_not_there_is_one_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(CalibrantError, match=r"needs ray.*pip install"), using_engine("ray"):
         pass
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", b"SSH-2.0-OpenSSH"])
+def test_what_answers_but_is_not_ray_is_one_line(answer, folder, capfd):
+    """Ray itself would try for minutes, and write its own lines."""
+    pytest.importorskip("ray", reason="Ray is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            for _ in range(2):  # Whether it answers, and what.
+                talk, _ = server.accept()
+                with talk:
+                    talk.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(["audit", str(folder), "--engine", f"ray:{address}"]) == 2
+    found = capfd.readouterr().err
+    assert f"No Ray cluster at '{address}': what answers there is not Ray." in found
+    assert found.count("\n") == 1
 
 
 def test_a_sample_is_not_for_an_engine(folder, capsys):

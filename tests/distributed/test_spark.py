@@ -15,7 +15,7 @@ from tests.distributed.test_bad_input import damage
 import calibrant
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
-from calibrant.distributed import apply, apply_to_files, audit, fit
+from calibrant.distributed import apply, apply_to_files, audit, fit, spark_session
 from calibrant.distributed.engine import FAN_IN
 from calibrant.distributed.engines import open_dataset, using_engine
 from calibrant.distributed.reading import reader_of
@@ -233,6 +233,16 @@ def test_bad_input_of_spark_is_one_line(spark, shards, tmp_path, capsys):
         audit(broken)
 
 
+class Idle:
+    """A session that does nothing."""
+
+    def __init__(self):
+        self.sparkContext = None
+
+    def stop(self):
+        pass
+
+
 def use(engine):
     with using_engine(engine):
         pass
@@ -244,6 +254,12 @@ def test_a_missing_engine_is_named(monkeypatch):
         use("spark:foo")
     with pytest.raises(InputError, match="No Spark at 'localhost:9'"):
         use("spark:spark://localhost:9")
+    asked = []
+    monkeypatch.setattr(spark_session, "_started", lambda _, master: asked.append(master) or Idle())
+    masters = ["k8s://https://10.0.0.1:6443", "spark://down:7077,up:7077", "yarn"]
+    for master in masters:  # Spark itself finds out whether these answer.
+        use(f"spark:{master}")
+    assert asked == masters
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(InputError, match="needs Java 17 or later"):

@@ -121,14 +121,14 @@ def _remote(
         raise
     with writing(output):
         system.pipe_file(f"{folder}/{_DONE}", b"")
-        system.rm_file(mark)
+        system.rm(mark)
 
 
 def _without_ours(system: Any, names: list[str]) -> list[str]:
     """Remove the files that an output consists of, and nothing else; return the others."""
     ours = [name for name in names if name.endswith((".parquet", f"/{_DONE}", f"/{_ABOUT}"))]
     for name in ours:
-        system.rm_file(name)
+        system.rm(name)
     return [name for name in names if name not in ours]
 
 

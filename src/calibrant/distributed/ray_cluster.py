@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from calibrant.distributed.quiet_start import without_error_output
 from calibrant.errors import CalibrantError, InputError
 from calibrant.extras import require
 
@@ -29,6 +30,9 @@ _PATIENCE = 5.0  # Seconds to wait for an answer.
 _STORE = 100 * 2**20  # Bytes of shared memory of a cluster of our own: results are small.
 # Ray's own 15 leaves workers a thirtieth of the time of any other program that is busy.
 _NICENESS = 0
+# How HTTP/2 begins, with an empty frame of settings, and the kind of frame that answers it.
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+_SETTINGS = b"\x04"
 HANDED_ON = ("CALIBRANT_DATA", "CALIBRANT_ENCODERS")  # Variables that workers get as well.
 
 
@@ -48,8 +52,9 @@ def connected(address: str, *, cores: int = 1, purpose: str = "A Ray cluster") -
         own = {"num_cpus": max(cores, os.cpu_count() or 1), "object_store_memory": _STORE}
         own |= {"include_dashboard": False, "_system_config": {"worker_niceness": _NICENESS}}
     check_answers(address.removeprefix("ray://"), _unreachable)
+    _check_speaks(address.removeprefix("ray://"))
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), without_error_output():
             warnings.simplefilter("ignore")  # Ray's plans for its next version.
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
@@ -105,6 +110,21 @@ def check_answers(address: str, unreachable: Callable[[str, str], InputError]) -
             socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
         except OSError as error:
             raise unreachable(address, f"{error.strerror or error}.") from None
+
+
+def _check_speaks(address: str) -> None:
+    """Check that a server of HTTP/2 is there, as Ray's are: of another, Ray waits for minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
+        return
+    try:
+        with socket.create_connection((host, int(port)), timeout=_PATIENCE) as talk:
+            talk.sendall(_HELLO)
+            answer = talk.recv(4)
+    except OSError:
+        answer = b""
+    if answer[3:] != _SETTINGS:
+        raise _unreachable(address, "what answers there is not Ray.")
 
 
 def _unreachable(address: str, reason: str) -> InputError:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from calibrant.distributed.quiet_start import without_error_output
 from calibrant.distributed.ray_cluster import check_answers
 from calibrant.errors import CalibrantError, InputError
 from calibrant.extras import require
@@ -41,7 +42,8 @@ def spark_session(master: str) -> Iterator[Any]:
     _check_java()
     if not _MASTER.fullmatch(master):  # Java would print its own lines about it.
         raise _unreachable(master, "there is no such master.")
-    check_answers(master.removeprefix("spark://"), _unreachable)
+    if master.startswith("spark://") and "," not in master:  # One of several may be down.
+        check_answers(master.removeprefix("spark://"), _unreachable)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = _started(sql.SparkSession.builder, master)
     try:
@@ -53,12 +55,22 @@ def spark_session(master: str) -> Iterator[Any]:
 def _started(builder: Any, master: str) -> Any:
     for name, value in _QUIET.items():
         builder = builder.config(name, value)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), without_error_output() as written:
+        warnings.simplefilter("ignore")
+        try:
             return builder.master(master).appName("calibrant").getOrCreate()
-    except Exception as error:  # Of the JVM, of its bridge, or of the shell that starts it.
-        raise _unreachable(master, _first_line(error)) from None
+        except Exception as error:  # Of the JVM, of its bridge, or of the shell that starts it.
+            raise _unreachable(master, _last_words(written()) or _first_line(error)) from None
+
+
+def _last_words(written: str) -> str:
+    """Return why Java ended before it could say so to Python, if it did.
+
+    >>> _last_words("Exception in thread main: a.b.SparkException: No HADOOP_CONF_DIR is set.")
+    'No HADOOP_CONF_DIR is set.'
+    """
+    lines = [line for line in written.splitlines() if line.startswith("Exception in thread")]
+    return f"{lines[0].rpartition('Exception: ')[2].rstrip('.')}." if lines else ""
 
 
 def _check_java() -> None:
