@@ -86,6 +86,23 @@ def test_predictions_are_no_array(value: Any) -> None:
         Predictions.from_probabilities(FULL.scores, value)
 
 
+@pytest.mark.parametrize(
+    ("who", "function"),
+    [
+        ("audit", calibrant.audit),
+        ("guarantee", calibrant.guarantee),
+        ("Temperature.fit", calibrant.Temperature().fit),
+        ("VennAbers.fit", calibrant.VennAbers().fit),
+    ],
+)
+def test_two_arrays_are_no_predictions(who: str, function: Any) -> None:
+    """Metrics take them, and fit(p, y) is what other libraries call."""
+    expected = rf"^{who} takes one argument, predictions, .* Predictions.from_probabilities\(prob"
+    for arrays in ((np.full((4, 2), 0.5), [0, 1, 0, 1]), ([0.9, 0.1], np.array([1, 0]))):
+        with pytest.raises(InputError, match=expected):
+            function(*arrays)
+
+
 def test_tables_are_no_paths() -> None:
     pandas = pytest.importorskip("pandas")
     for table in (pandas.DataFrame({"y": [1]}), FULL, {"a": 1}.items(), 3):

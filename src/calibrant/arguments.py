@@ -43,6 +43,29 @@ def takes_arrays(function: Function, place: int = 0) -> Function:
     return cast(Function, wrapped)
 
 
+def takes_no_labels(function: Function, place: int = 0) -> Function:
+    """Let a function of predictions say how these are made of two arrays, where it gets them.
+
+    >>> takes_no_labels(lambda predictions: predictions)([0.9, 0.2], [1, 0])
+    Traceback (most recent call last):
+    calibrant.errors.InputError: <lambda> takes one argument, predictions, which hold the labels: \
+Predictions.from_probabilities(probabilities, labels), or from_logits, makes them of two arrays.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        if len(args) > place + 1 and all(map(_is_array, args[place : place + 2])):
+            who = f"{type(args[0]).__name__}.fit" if place else function.__name__
+            raise InputError(
+                f"{who} takes one argument, predictions, which hold the labels: "
+                "Predictions.from_probabilities(probabilities, labels), or from_logits, makes them "
+                "of two arrays."
+            )
+        return function(*args, **options)
+
+    return cast(Function, wrapped)
+
+
 def _is_array(value: Any) -> bool:
     """Whether a value is an array of numbers, or lists of them, not one of our types."""
     if isinstance(value, (list, tuple)):

@@ -6,11 +6,18 @@ import pytest
 import torch
 
 from calibrant.errors import InputError
-from calibrant.methods import FeatureMixture, Gaussian, MatchedGaussian, Shell
+from calibrant.methods import FeatureMixture, Gaussian, HeadNoise, MatchedGaussian, Shell
 from calibrant.methods.random_stream import Stream
 from calibrant.training import Step
 
 CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("noise", [Gaussian, "gaussian", 0.5])
+def test_what_is_no_noise_is_named(noise):
+    """Before the first step, which would end in an error about something else."""
+    with pytest.raises(InputError, match=r"^HeadNoise takes a noise, such as Gaussian\(\), got"):
+        HeadNoise(noise=noise)
 
 
 def clusters(count=4000, width=3, dtype=torch.float32, seed=0):

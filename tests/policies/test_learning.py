@@ -290,6 +290,24 @@ def test_confidences_that_are_too_low_are_named(temperature):
         assert guarantee(Temperature().fit(other).transform(valid), target_risk=0.2).kept > 0.3
 
 
+@pytest.mark.parametrize("temperature", [1.0, 8.0])
+def test_confidences_that_cost_acceptances_are_named(temperature):
+    """Between two thresholds lie so many rows that a part of what could pass is refused."""
+    random = np.random.default_rng(0)
+
+    def sample():
+        logits = 2.5 * random.normal(size=(2000, 3))
+        labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=1)
+        return Predictions.from_logits(logits / temperature, labels)
+
+    valid, other = sample(), sample()
+    policy = guarantee(valid, target_risk=0.1)
+    assert ("more are probably accepted" in policy.promise) == (temperature > 1)
+    better = guarantee(Temperature().fit(other).transform(valid), target_risk=0.1)
+    assert better.kept > (1.1 if temperature > 1 else 0.9) * policy.kept > 0.3
+    assert "Calibrate first" not in better.promise
+
+
 @pytest.mark.parametrize("accuracy", [0.5, 0.9])
 def test_only_a_good_order_is_worth_calibrating(accuracy):
     """Confidences that say nothing about correctness, and ones that are too high."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from calibrant import __version__
-from calibrant.arguments import check_kind
+from calibrant.arguments import check_kind, takes_no_labels
 from calibrant.auditing.collect import Collector, collect, taken
 from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
@@ -50,6 +50,7 @@ MOST_BINS = 10_000
 MOST_SORTED = 1_000_000  # Above, ranks come from a sketch, in which confidences are off by 0.0003.
 
 
+@takes_no_labels
 @renamed_arguments(by="keep_together")
 def audit(
     source: Predictions | Claims | Iterable[Predictions] | Iterable[Claims],

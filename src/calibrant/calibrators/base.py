@@ -7,11 +7,13 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from calibrant.arguments import takes_no_labels
 from calibrant.calibrators.checks import (
     check_predictions,
     check_some,
@@ -109,6 +111,7 @@ class Calibrator(Transformation):
     def _fit(self, predictions: Predictions) -> Fit:
         """Learn from NumPy predictions of kind ``takes``, with at least one example."""
 
+    @partial(takes_no_labels, place=1)
     def fit(self, predictions: Predictions | Claims) -> Self:
         """Learn the calibrator on validation predictions, or on claims, and return self.
 

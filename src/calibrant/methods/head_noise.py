@@ -84,7 +84,7 @@ class HeadNoise(Wrapper):
         if reduction not in ("mean", "sum"):
             raise InputError(f"HeadNoise: reduction is 'mean' or 'sum', got {reduction!r}.")
         self.weight = weight
-        self.noise = Gaussian() if noise is None else noise
+        self.noise = Gaussian() if noise is None else _checked_noise(noise)
         self.reduction = reduction
         self.with_ = nn.ModuleList(_as_parts(with_))
         self.count_ignored = count_ignored
@@ -181,6 +181,19 @@ def _as_parts(with_: Regularizer | Sequence[Regularizer]) -> list[Regularizer]:
                 f"{' with a task' if isinstance(part, Regularizer) else ''}."
             )
     return parts
+
+
+def _checked_noise(noise: Any) -> Noise:
+    """Return ``noise`` if it is one. Passing its class or its name is the usual mistake.
+
+    >>> _checked_noise("shell")
+    Traceback (most recent call last):
+    calibrant.errors.InputError: HeadNoise takes a noise, such as Gaussian(), got 'shell'.
+    """
+    if isinstance(noise, Noise):
+        return noise
+    got = f"the class {noise.__name__}" if isinstance(noise, type) else repr(noise)
+    raise InputError(f"HeadNoise takes a noise, such as Gaussian(), got {got}.")
 
 
 def _head(step: Step) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import check_kind, check_unweighted
+from calibrant.arguments import check_kind, check_unweighted, takes_no_labels
 from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
 from calibrant.metrics.blocks import dependent_group
@@ -55,6 +55,7 @@ class Items:
     thresholds: np.ndarray = field(default_factory=lambda: THRESHOLDS)
 
 
+@takes_no_labels
 @renamed_arguments(group="keep_together")
 def guarantee(
     predictions: Predictions | Claims,
@@ -211,7 +212,7 @@ def _details(found: AcceptedRisk, target: float, average: str) -> dict[str, Any]
     known = found.n and (average == "rows" or found.error <= target)
     refused = least_refused(found.error, target) if known else math.nan
     values = {name: getattr(found, name) for name in names}
-    too_low = None if found.by_rank is None else found.by_rank._asdict()
+    too_low = None if found.too_low is None else found.too_low._asdict()
     return {**values, "kept": found.kept, "least_refused": refused, "too_low": too_low}
 
 

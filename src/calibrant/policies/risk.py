@@ -36,6 +36,9 @@ from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest,
 
 __all__ = ["THRESHOLDS", "AcceptedRisk", "find_threshold", "least_refused", "row_starts", "starts"]
 
+# Times the target: where what is accepted claims a greater risk, calibrating first is advised. Such
+# confidences lie close together, and between two thresholds there are too many of them.
+_FAR_OFF = 2
 _PER_DECADE = 100
 _TIGHTEST = -7  # 1 − 1e-7: float32 has no number between this and 1 but one.
 _LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
@@ -48,7 +51,7 @@ _ORDERS = 4  # Wealth is averaged over this many orders of the groups.
 
 
 class TooLow(NamedTuple):
-    """The surest items, which a threshold would accept if their confidences were honest."""
+    """The surest items, whose confidences are too low for a threshold, or for a good one."""
 
     accepted: int
     confidence: float  # Their mean.
@@ -61,8 +64,9 @@ class AcceptedRisk:
 
     ``error`` is the risk if everything is accepted, and ``risk`` that of what is, both averaged
     over rows or over groups; ``upper`` is the upper bound of the latter,
-    for a threshold that was fixed before: of the chosen one, the promise is the target. If nothing
-    passed, ``by_rank`` says what honest confidences of the same order would accept.
+    for a threshold that was fixed before: of the chosen one, the promise is the target. ``too_low``
+    is known where honest confidences of the same order would probably accept more: if nothing
+    passed, what these would accept, else what passed.
     """
 
     threshold: float
@@ -75,7 +79,7 @@ class AcceptedRisk:
     upper: float
     error: float
     risk: float
-    by_rank: TooLow | None = None
+    too_low: TooLow | None = None
 
     @property
     def kept(self) -> float:
@@ -121,15 +125,18 @@ def find_threshold(
     best = loosest(p_value, _within(shares, len(thresholds)), len(thresholds), 1 - level)
     sizes = (n, 1) if units is None else (units.count, units.largest)
     error = _mean_wrong(correct, groups, average)
+    again = _dependent(confidence, correct, groups, average)
     if best is None:
-        again = _dependent(confidence, correct, groups, average)
         too_low = _too_low(confidence, correct, again, target, 1 - level)
         return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0, error, math.nan, too_low)
     counts, kept = (int(accepted[best]), int(wrong[best])), confidence >= thresholds[best]
-    again = _dependent(confidence, correct, groups, average)
     upper = upper_bound(_test_at(thresholds[best], counts, again, 1 - level), 1 - level)
     risk = _mean_wrong(correct[kept], None if groups is None else groups[kept], average)
-    return AcceptedRisk(float(thresholds[best]), n, *counts, errors, *sizes, upper, error, risk)
+    too_low = None
+    if kept.any() and (sure := float(confidence[kept].mean())) < 1 - _FAR_OFF * target:
+        too_low = TooLow(counts[0], sure, float(correct[kept].mean()))
+    found = (float(thresholds[best]), n, *counts, errors, *sizes, upper, error, risk)
+    return AcceptedRisk(*found, too_low)
 
 
 def _too_low(

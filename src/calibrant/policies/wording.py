@@ -32,11 +32,11 @@ def of_risk(policy: Policy) -> str:
         return (
             f"{surely} of the accepted {policy.items} of a {policy.unit} {wrong(policy)}, on "
             f"average over {units} with accepted {policy.items}, for {units} drawn like the "
-            f"validation ones.{_too_few(policy)}"
+            f"validation ones.{_too_few(policy)}{_too_low(policy)}"
         )
     return (
         f"{surely} of the accepted {policy.items} {wrong(policy)}, for {_drawn(policy)}."
-        f"{_too_few(policy)}"
+        f"{_too_few(policy)}{_too_low(policy)}"
     )
 
 
@@ -148,12 +148,13 @@ def _too_low(policy: Policy) -> str:
     name, found = low[0]
     of_type = "" if name == "*" else f" of type {name}"
     sure, right = (f"{100 * found[name]:.1f} %" for name in ("confidence", "right"))
+    some = policy.details[name]["kept"] > 0
+    better = "more are probably accepted" if some else "there is probably a threshold"
     return (
         f" The confidences are too low: the {found['accepted']:,} surest {policy.items}{of_type} "
         f"have a mean confidence of {sure}, and {right} of them "
         f"{'apply' if policy.items == 'labels' else 'are right'}. Calibrate first: with a "
-        "calibrator that was fitted on other data ('calibrant fit', then --calibrator) there is "
-        "probably a threshold."
+        f"calibrator that was fitted on other data ('calibrant fit', then --calibrator) {better}."
     )
 
 
