@@ -206,10 +206,13 @@ def test_micro_batches_with_a_count_add_up_in_the_task_gradient_of_the_encoder(n
         torch.testing.assert_close(a.grad, b.grad)
 
 
-def accumulated(method, hook, model, data, parts, last=True):
-    """The losses of the micro-batches of one optimizer step, its gradients left in the model."""
+def accumulated(method, hook, model, data, parts, last=True, processes=1):
+    """The losses of the micro-batches of one optimizer step, its gradients left in the model.
+
+    Several ``processes`` count their examples together, and this is one of them.
+    """
     inputs, labels = data
-    items, losses = int((labels != -100).sum()), []
+    items, losses = processes * int((labels != -100).sum()), []
     model.zero_grad()
     for number, rows in enumerate(torch.arange(len(inputs)).chunk(parts)):
         x, y = method.prepare((inputs[rows], labels[rows]))
@@ -221,8 +224,17 @@ def accumulated(method, hook, model, data, parts, last=True):
 
 
 @every_method
-@pytest.mark.parametrize("noticed", ["attached anew", "abandoned", "by num_items"])
-def test_an_optimizer_step_that_was_broken_off_leaves_nothing_behind(name, noticed):
+@pytest.mark.parametrize(
+    ("noticed", "processes"),
+    [  # The counts of other processes hide which micro-batches are left over.
+        ("attached anew", 1),
+        ("abandoned", 1),
+        ("by num_items", 1),
+        ("attached anew", 2),
+        ("abandoned", 2),
+    ],
+)
+def test_an_optimizer_step_that_was_broken_off_leaves_nothing_behind(name, noticed, processes):
     """The next one gives what it gives to a method that never saw the micro-batches before."""
     broken_off, model = make(name), Classifier()
     hook = attach(model, broken_off)
@@ -234,9 +246,9 @@ def test_an_optimizer_step_that_was_broken_off_leaves_nothing_behind(name, notic
         broken_off.abandon()
     twin = make(name)
     twin.load_state_dict(copy.deepcopy(broken_off.state_dict()))
-    found = accumulated(broken_off, hook, model, batch(None, seed=5), parts=2)
+    found = accumulated(broken_off, hook, model, batch(None, seed=5), 2, processes=processes)
     hook.remove()
     with attach(model, twin) as hook:
-        expected = accumulated(twin, hook, model, batch(None, seed=5), parts=2)
+        expected = accumulated(twin, hook, model, batch(None, seed=5), 2, processes=processes)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)
