@@ -80,6 +80,19 @@ def test_every_row_is_counted_once(kernels, classes, dtype):
             assert int(state.n) + state.ignored == n
 
 
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+@pytest.mark.parametrize("classes", [1023, 1024, 1025, 2049, 4095, 4096, 4097])
+def test_wide_rows_are_summed_whole(kernels, classes, kind):
+    """Around the columns that are summed at a time, 1,024, and the scores of a tile, 4,096."""
+    for n in (1, 5, 257):
+        logits, labels = drawn(n, classes)
+        scores = logits if kind == "logits" else softmax(logits).astype(np.float32)
+        labels[::3] = scores[::3].argmax(axis=1)
+        p = getattr(Predictions, f"from_{kind}")(scores, labels)
+        for state in (top_bins(p), accumulate(p)):
+            assert_sums(state, looped(kind, scores, labels))
+
+
 @pytest.mark.parametrize(
     ("n", "classes"), [(1_000_000, 3), (200_000, 7), (48_000, 11), (6_000, 100), (740, 717)]
 )
