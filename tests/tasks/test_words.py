@@ -69,6 +69,13 @@ def test_splitters_by_hand(name, words):
     assert [word.text for word in SPLITTERS[name].split(text)] == words
 
 
+@pytest.mark.parametrize("splitter", SPLITTERS.values(), ids=names)
+@pytest.mark.parametrize("text", ["北京是中国的首都。", "東京タワー", "ไทย"])
+def test_scripts_without_spaces_are_no_single_word(splitter, text):
+    """One LOC at 1.000 was a whole sentence, also where a corpus is cut at spaces alone."""
+    assert [word.text for word in splitter.split(f"in {text}")][-len(text) :] == list(text)
+
+
 def test_the_web_is_kept_together():
     text = "@anna see https://a.org/x?y=1 #nice..."
     expected = ["@anna", "see", "https://a.org/x?y=1", "#nice", "..."]
