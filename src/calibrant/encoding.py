@@ -68,7 +68,8 @@ def encode(
     array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))
     array = array.reshape(-1)
     if array.dtype.kind in "iub":
-        return _encode_whole(array if array.dtype == np.int64 else array.astype(np.int64))
+        kind = np.int32 if np.can_cast(array.dtype, np.int32) else np.int64
+        return _encode_whole(array.astype(kind, copy=False))
     if array.dtype.kind == "f":
         values, codes = np.unique(array, return_inverse=True)
         kept = ~np.isnan(values)
@@ -107,7 +108,7 @@ def _encode_whole(values: np.ndarray) -> Encoded:
     if high - low > _FEW_VALUES:
         distinct, codes = np.unique(values, return_inverse=True)
         return Encoded(codes.reshape(-1), tuple(map(str, distinct.tolist())))
-    codes = values - low if low else values
+    codes = values.astype(np.int64) - low if low else values
     if len(np.unique(codes[:_FIRST])) == high - low + 1:  # All numbers of the range occur.
         return Encoded(codes, tuple(map(str, range(low, high + 1))))
     seen = np.bincount(codes, minlength=high - low + 1) > 0

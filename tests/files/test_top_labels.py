@@ -19,6 +19,7 @@ from calibrant.files import Columns, count_rows, rewrite, stream, suffixes
 from calibrant.files.columns import find_layout
 from calibrant.files.format import Layout
 from calibrant.files.formats import open_source
+from calibrant.files.parquet import _truth_values
 from calibrant.policies import load_policy
 
 TRUE = ["cat", "dog", "", "cow", "dog", "cat"]
@@ -326,6 +327,26 @@ def test_a_class_called_na_is_one_in_all_chunks(tmp_path: Path, suffix: str) -> 
         list(stream(late, rows=1))
     names = Columns(label_names=["a", "NA"])
     assert sum(len(part) for part in stream(late, names, rows=1)) == 4
+
+
+@pytest.mark.parametrize(("start", "rows"), [(0, 0), (0, 7), (3, 5), (5, 30), (8, 8), (17, 3)])
+def test_bits_of_a_slice_are_those_of_arrow(start: int, rows: int) -> None:
+    """Arrow packs eight truth values into a byte, and a slice may start at any of them."""
+    column = pa.array(np.random.default_rng(0).random(40) < 0.5).slice(start, rows)
+    found = _truth_values(column)
+    assert found.dtype == bool
+    assert found.tolist() == column.to_pylist()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64"])
+def test_labels_of_any_whole_type_have_the_same_names(dtype: str) -> None:
+    """The least and the largest number of a type, whose difference the type may not hold."""
+    low, high = (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype[-1] in "86" else (0, 3)
+    predicted, labels = np.array([high, low, low], dtype), np.array([high, high, low], dtype)
+    claims = Claims.from_top_label(predicted, [0.9, 0.8, 0.7], labels)
+    assert claims.correct.tolist() == [True, False, True]
+    assert claims.text("about").tolist() == [str(high), str(low), str(low)]  # type: ignore[union-attr]
+    assert claims.text("truth").tolist() == [str(high), str(high), str(low)]  # type: ignore[union-attr]
 
 
 def test_a_score_of_the_positive_class_needs_its_kind(tmp_path: Path) -> None:

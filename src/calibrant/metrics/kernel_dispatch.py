@@ -36,6 +36,7 @@ __all__ = [
     "plain",
     "rows_per_task",
     "spread",
+    "whole_numbers",
 ]
 
 Result = TypeVar("Result")
@@ -183,11 +184,23 @@ def plain(array: Array, dtype: type | None = None) -> np.ndarray:
 
     It is always read-only, because numba compiles for read-only and writable arrays separately.
     """
-    given = to_numpy(array)
+    given = array if type(array) is np.ndarray else to_numpy(array)
     dtype = dtype or (np.float32 if given.itemsize <= 4 else np.float64)
-    view = np.require(given, dtype, ["C_CONTIGUOUS", "ALIGNED"]).view()
+    if given.dtype != dtype or not (given.flags.c_contiguous and given.flags.aligned):
+        given = np.require(to_numpy(given), dtype, ["C_CONTIGUOUS", "ALIGNED"])
+    view = given.view()
     view.flags.writeable = False
     return view
+
+
+def whole_numbers(column: np.ndarray | None) -> np.ndarray:
+    """Return whole numbers for the kernels as int32 or int64, and no numbers where there are none.
+
+    A column of int32 is read as it is: half the memory, and no copy.
+    """
+    if column is None:
+        return plain(np.empty(0), np.int64)
+    return plain(column, np.int32 if column.dtype == np.int32 else np.int64)
 
 
 def _processors() -> int:
