@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,9 +87,9 @@ def page(module: str, title: str) -> str:
     """Return one page: what the module is for, then its names."""
     loaded = importlib.import_module(module)
     lines = [title, "=" * len(title), "", f".. py:module:: {module}", ""]
-    lines += [f"``{module}``: " + first_sentence(loaded), ""]
     if module == "calibrant":
         return "\n".join([*lines, *top_level(loaded)])
+    lines += [f"``{module}``: " + first_sentence(loaded), ""]
     for name in sorted(loaded.__all__, key=str.lower):
         lines += [*entry(module, name, getattr(loaded, name)), ""]
     return "\n".join(lines)
@@ -100,15 +101,15 @@ def first_sentence(thing: Any) -> str:
 
 
 def top_level(module: Any) -> Iterator[str]:
-    """Yield a table of the names of ``calibrant`` itself, which other pages explain."""
+    """Yield a table of the names of ``calibrant`` itself, most of which other pages explain."""
+    yield from ["What ``import calibrant`` offers.", ""]
     yield from [".. list-table::", "   :header-rows: 1", "", "   * - name", "     - what it is"]
     for name in sorted(module.__all__, key=str.lower):
         if name.startswith("__"):
             continue
-        home = home_of(module, name)
-        shown = f":py:obj:`{name} <{home}>`" if home else f"``{name}``"
-        yield f"   * - {shown}"
-        yield f"     - {plain(first_sentence(getattr(module, name)))}"
+        home = home_of(module, name) or f"calibrant.{name}"
+        yield f"   * - :py:obj:`{name} <{home}>`"
+        yield f"     - {linked(module, plain(first_sentence(getattr(module, name))))}"
     yield ""
     for name in sorted(module.__all__, key=str.lower):
         if not name.startswith("__") and home_of(module, name) is None:
@@ -121,6 +122,22 @@ def home_of(module: Any, name: str) -> str | None:
         if name in other.__all__ and getattr(other, name) is getattr(module, name):
             return f"{other.__name__}.{name}"
     return None
+
+
+def linked(module: Any, text: str) -> str:
+    """Return a sentence whose roles lead to where the reference has the names of a module.
+
+    >>> import calibrant
+    >>> linked(calibrant, "What :func:`audit` found.")
+    'What :func:`~calibrant.auditing.audit` found.'
+    """
+
+    def changed(found: re.Match[str]) -> str:
+        role, name = found.groups()
+        home = home_of(module, name) if name in module.__all__ else None
+        return f":{role}:`~{home}`" if home else found.group(0)
+
+    return re.sub(r":(\w+):`(\w+)`", changed, text)
 
 
 def plain(text: str) -> str:

@@ -23,7 +23,7 @@ class BBQ(OneVsRest):
     b and the prior Beta(α_b, β_b), α_b = (2/B) π_b, β_b = (2/B)(1 − π_b), π_b the bin's middle,
 
         P(data | M) = Π_b Γ(2/B) / Γ(n_b + 2/B) · Γ(m_b + α_b) / Γ(α_b)
-                          · Γ(n_b − m_b + β_b) / Γ(β_b)
+        · Γ(n_b − m_b + β_b) / Γ(β_b)
 
     and the frequency is its posterior mean, (m_b + α_b) / (n_b + 2/B). At the ends that prior is
     nearly certain, so a bin whose n_b examples agree stays 1 / (n_b + 2) away from 0 and 1

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser", "print_comparison", "run"]
 
+# Columns that a narrow terminal does without, first those that matter least for the choice.
+_LEAST_NEEDED = ("fit", "adaptive ECE", "Brier", "NLL", "calibr.")
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's options."""
@@ -164,7 +167,7 @@ def _check_output(args: argparse.Namespace) -> None:
 
 def print_comparison(found: Comparison) -> None:
     """Print the table, the recommendation and what was skipped."""
-    from calibrant.cli.table import render_table
+    from calibrant.cli.table import render_table, that_fit
     from calibrant.metrics import METRICS
 
     s = found.settings
@@ -176,13 +179,18 @@ def print_comparison(found: Comparison) -> None:
     heads = [metric.short for metric in compared]
     headers = ["", "calibrator", "CV NLL", "calibr.", *heads, "Δaccuracy", "fit"]
     rows = [_cells(row, found.recommended, compared) for row in found.rows]
-    print(render_table(headers, rows, right=range(2, len(headers))))
+    kept, left_out = that_fit(headers, rows, _LEAST_NEEDED)
+    rows = [[row[i] for i in kept] for row in rows]
+    print(render_table([headers[i] for i in kept], rows, right=range(2, len(kept))))
+    if left_out:
+        print(f"\nThe terminal is too narrow for {', '.join(left_out)}; --json has all numbers.")
     print(f"\n* Recommended: {printable(found.reason)}")
     if found.rows[0].valid_calibration is not None:
         print(_still_to_gain(found))
     if found.difference is not None:
         print(f"Note: {printable(found.difference)}")
-    print("CV NLL and calibr. are measured on VALID by cross-validation, everything else on TEST.")
+    crossed = "CV NLL is" if "calibr." in left_out else "CV NLL and calibr. are"
+    print(f"{crossed} measured on VALID by cross-validation, everything else on TEST.")
     for note in dict.fromkeys(note for row in found.rows for note in row.notes):
         names = [row.name for row in found.rows if note in row.notes]
         whose = names[0] if len(names) == 1 else f"{len(names)} calibrators"

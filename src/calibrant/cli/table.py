@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 
 from calibrant.errors import printable
 
-__all__ = ["render_table"]
+__all__ = ["render_table", "that_fit"]
 
 _GAP = "  "
 _NARROWEST = 24  # Below this a wrapped last column is harder to read than a long line.
@@ -42,6 +43,32 @@ def render_table(
         lines.append(_line([*row[:-1], first], sizes, right))
         lines += [" " * fixed + more for more in rest]
     return "\n".join(lines)
+
+
+def that_fit(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    least_needed: Sequence[str],
+    *,
+    width: int | None = None,
+) -> tuple[list[int], list[str]]:
+    """Return which columns a terminal has room for, and the headers of those that it has not.
+
+    ``least_needed`` names the columns that may be left out, in this order. A file or a pipe has
+    room for all.
+
+    >>> that_fit(["metric", "value", "about"], [["ECE", "0.05", "the gap"]], ["about"], width=15)
+    ([0, 1], ['about'])
+    """
+    width = width or shutil.get_terminal_size(fallback=(sys.maxsize, 24)).columns
+    sizes = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    left_out: list[str] = []
+    for name in least_needed:
+        kept = [i for i, header in enumerate(headers) if header not in left_out]
+        if sum(sizes[i] for i in kept) + len(_GAP) * (len(kept) - 1) <= width:
+            break
+        left_out.append(name)
+    return [i for i, header in enumerate(headers) if header not in left_out], left_out
 
 
 def _line(cells: Sequence[str], sizes: Sequence[int], right: Sequence[int]) -> str:
