@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import shutil
 import sys
 import tempfile
@@ -21,7 +22,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "src")]
 
-from execution import run_pages  # noqa: E402
+from execution import QUIET, run_pages  # noqa: E402
 from pages import stage  # noqa: E402
 from reference import write_reference  # noqa: E402
 
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "site")
     args = parser.parse_args()
     start = time.perf_counter()
+    os.environ.update(QUIET)  # Before the reference imports what reads it.
     with tempfile.TemporaryDirectory() as temporary:
         source = Path(temporary) / "source"
         stage(source, write_reference(source / "reference"))

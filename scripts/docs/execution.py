@@ -23,6 +23,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import traceback
@@ -48,13 +49,16 @@ QUIET = {"MPLBACKEND": "agg", "COLUMNS": "86", "HF_HUB_OFFLINE": "1", "OMP_NUM_T
 
 
 def run_pages(source: Path) -> None:
-    """Run the pages in one process per core, each of which imports the large libraries once."""
+    """Run the pages in one process per core.
+
+    Where it is safe, they are copies of this process, which has imported the large libraries.
+    """
     pages = [page for page in sorted(source.rglob("*.md")) if BLOCK.search(page.read_text("utf-8"))]
     # Those that train take longest, so they start first.
     pages.sort(key=lambda page: "transformers" not in needs_of(page.read_text("utf-8")))
-    os.environ.update(QUIET)
     places = [page.relative_to(source).as_posix() for page in pages]
-    with ProcessPoolExecutor(max(2, os.cpu_count() or 2), get_context("spawn")) as pool:
+    context = get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(max(2, os.cpu_count() or 2), context) as pool:
         if failed := [error for error in pool.map(run_page, repeat(source), places) if error]:
             raise SystemExit("\n".join(failed))
 

@@ -37,6 +37,18 @@ def test_table_marks_the_recommended_map_with_a_reason(files, capsys):
     assert "VALID: 800 examples, 5 folds; TEST: 800 examples; 3 classes" in out
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_the_table_fits_the_terminal(files, width, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", str(width))
+    main(["compare", *files, "--calibrators", "temperature", "--bootstrap", "100"])
+    out = capsys.readouterr().out
+    table = [line for line in out.splitlines() if line[:3] in ("   ", "*  ", "───")]
+    assert len(table) == 4  # The headers, the rule, identity and temperature.
+    assert max(map(len, table)) <= width
+    assert ("too narrow for fit" in out) == (width < 110)
+    assert ("calibr." in table[0]) == ("CV NLL and calibr. are measured" in out)
+
+
 def test_the_next_command_is_named(files, tmp_path, capsys):
     saved = str(tmp_path / "my calibrator.json")
     options = ["--calibrators", "temperature", "--bootstrap", "0"]

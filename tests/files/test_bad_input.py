@@ -367,6 +367,9 @@ def test_cells_of_a_csv(tmp_path: Path) -> None:
     for cell in ("", "x", "1,5", '"1,5"'):
         path.write_text(f"logits_0,logits_1,label\n1,2,0\n{cell},2,1\n")
         assert "line 3" in message(lambda: read(path))
+    for cell, advice in (("71.5%", "write 0.715."), ('"[0.1, 0.9]"', "one column per class, or a")):
+        path.write_text(f"confidence,correct\n{cell},1\n")
+        assert advice in message(lambda: read(path))
     path.write_text("logits_0,logits_0,label\n1,2,0\n")
     assert "two columns are called 'logits_0'" in message(lambda: read(path))
     path.write_bytes(b"logits_0,logits_1,label\n1,2,\xff\n")

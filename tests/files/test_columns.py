@@ -508,3 +508,32 @@ def test_a_positive_label_that_no_row_has_is_a_misspelling(tmp_path):
         assert len(list(stream(path, Columns(positive="spam"), rows=rows))) == 3 // (rows or 3)
         with pytest.raises(InputError, match="no row has the label 'Spam', the positive one"):
             list(stream(path, Columns(positive="Spam"), rows=rows))
+
+
+def test_names_in_any_case(tmp_path: Path) -> None:
+    """Spreadsheets write capitals; a column that has the name exactly comes first."""
+    text = "Text;Label;Prediction;Confidence\na;cat;cat;0,9\nb;dog;cat;0,6\n"
+    found = read(csv(tmp_path / "a.csv", text))
+    assert found.confidence.tolist() == [0.9, 0.6]
+    assert found.correct.tolist() == [1, 0]
+    assert list(found.groups) == ["Text"]
+    path = csv(tmp_path / "b.csv", "Label,y_true,Prob\nnot this,1,.9\n")
+    assert read(path).labels.tolist() == [1]
+
+
+def test_a_file_without_a_line_of_names(tmp_path: Path) -> None:
+    path = csv(tmp_path / "p.csv", "0,0.9,0.1\n1,0.2,0.8\n")
+    with pytest.raises(InputError, match=r"the first line has numbers, not names: it has 0, 0\.9"):
+        read(path)
+    path = csv(tmp_path / "p.csv", "0,1,2\n1,0.9,0.1\n")  # As pandas counts columns.
+    found = read(path, Columns(probabilities=("1", "2"), label="0"))
+    assert found.scores.tolist() == [[0.9, 0.1]]
+    with pytest.raises(InputError, match="no column of logits or probabilities"):
+        read(path)
+
+
+def test_one_score_may_be_that_of_a_class(tmp_path: Path) -> None:
+    path = csv(tmp_path / "p.csv", "y,score\n1,.9\n0,.2\n")
+    with pytest.raises(InputError, match="of one class, --probabilities-column score"):
+        read(path)
+    assert read(path, Columns(probabilities="score")).scores[:, 1].tolist() == [0.9, 0.2]

@@ -156,7 +156,7 @@ def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) ->
     if not stated and (kind is not None or named):
         return None
     usual = _CONFIDENCE + (_SCORES["probabilities"] if stated else ())
-    confidence = next((name for name in usual if source.columns.get(name) == ()), None)
+    confidence = _first(source, usual)
     if stated and confidence is None:
         raise InputError(
             f"{source.path}: no column 'confidence' or 'score'; {_seen(source)}. Name it "
@@ -238,10 +238,15 @@ def _no_labels(
     missing = {option: kind for option, (kind, name) in kinds.items() if name is None}
     options = " and ".join(f"--{option}-column" for option in missing)
     one = len(missing) == 1
+    of_one_class = (
+        f" If '{confidence}' is the probability of one class, --probabilities-column {confidence}."
+        if predicted is None and truth is not None
+        else ""
+    )
     return InputError(
         f"{source.path}: no column{'' if one else 's'} of {' and '.join(missing.values())} labels "
         f"for '{confidence}'; {_seen(source)}. Name {'it' if one else 'them'} ({options}), or a "
-        "column that says which predictions are right (--correct-column)."
+        f"column that says which predictions are right (--correct-column).{of_one_class}"
     )
 
 
@@ -276,7 +281,21 @@ def _of_top_labels(
 
 def _first(source: Source, names: Sequence[str], but: str | None = None) -> str | None:
     """Return the first of the names that is a column of single values."""
-    return next((n for n in names if n != but and source.columns.get(n) == ()), None)
+    found = _in_any_case(source, names)
+    return next((n for n in found if n != but and source.columns[n] == ()), None)
+
+
+def _in_any_case(source: Source, names: Sequence[str]) -> list[str]:
+    """Return the columns with these names, in the order of the names.
+
+    Spreadsheets write ``Label`` and ``Confidence``: the case counts where a column has it.
+    """
+    exact = [name for name in names if name in source.columns]
+    cases: dict[str, str] = {}
+    for column in source.columns:
+        cases.setdefault(column.lower(), column)
+    others = [cases[name] for name in names if name in cases]
+    return list(dict.fromkeys([*exact, *others]))
 
 
 class _Scores(NamedTuple):
@@ -313,6 +332,11 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
                 f"{source.path}: it holds entities, not scores of classes; give it with the true "
                 "ones (--entities PREDICTED GOLD: audit and fit)."
             )
+        if _has_data_for_names(source):
+            raise InputError(
+                f"{source.path}: the first line has numbers, not names: {_seen(source)}. Put a "
+                "line above it that names the columns, such as label,probabilities_0,…"
+            )
         options = " or ".join(f"--{k}-column" for k in kinds)
         one_confidence = _ONE_CONFIDENCE if len(kinds) > 1 else ""  # Unless the user stated a kind.
         one_confidence = _class_columns(source, kinds[-1]) or one_confidence
@@ -323,6 +347,14 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
             f"{', and the true labels, if it has them (--label-column)' if no_labels else ''}."
         )
     return next(iter(present.items()))
+
+
+def _has_data_for_names(source: Source) -> bool:
+    """Return whether every name is a number, and not all are those that pandas counts."""
+    try:
+        return any(not float(name).is_integer() for name in source.columns)
+    except ValueError:
+        return False
 
 
 def _shared_prefix(source: Source, kinds: Sequence[Kind]) -> str:
@@ -355,8 +387,9 @@ def _present(
 
 def _usual(source: Source, names: Sequence[str]) -> _Scores | None:
     for name in names:
-        if source.columns.get(name) is not None:
-            return _Scores((name,))
+        column = next(iter(_in_any_case(source, (name,))), name)
+        if source.columns.get(column) is not None:
+            return _Scores((column,))
         found = _prefixed(source, f"{name}:") or _numbered(source, f"{name}_")
         if found:
             return found
@@ -423,7 +456,7 @@ def find_label(source: Source, columns: Columns) -> str | None:
     if columns.label is not None:
         _require(source, columns.label)
         return columns.label
-    return next((name for name in LABEL_NAMES if name in source.columns), None)
+    return next(iter(_in_any_case(source, LABEL_NAMES)), None)
 
 
 def _find_weights(source: Source, columns: Columns, label: str | None) -> str | None:

@@ -91,12 +91,26 @@ class CsvSource(TextSource[list[str]]):
             at = next(i for i, text in enumerate(texts) if not _is_number(text))
             raise InputError(
                 f"{self.path}: expected a number in column '{name}' at line {lines[at]}, "
-                f"got '{shortened(texts[at])}'."
+                f"got '{shortened(texts[at])}'{_advice(texts[at].strip())}."
             ) from None
 
 
 def _with_commas(numbers: Sequence[float]) -> list[str]:
     return [str(number).replace(".", ",") for number in numbers]
+
+
+def _advice(text: str) -> str:
+    """Return what to do with a text that a person reads as a number.
+
+    >>> _advice("71.5%"), _advice("0,93"), _advice("[0.1, 0.9]"), _advice("cat")
+    ('; write 0.715', '; write 0.93', '; write one column per class, or a list in jsonl', '')
+    """
+    if text.startswith("[") and text.endswith("]"):
+        return "; write one column per class, or a list in jsonl"
+    number = text.removesuffix("%").strip().replace(",", ".")
+    if not _is_number(number):
+        return ""
+    return f"; write {float(number) / 100:.10g}" if text.endswith("%") else f"; write {number}"
 
 
 def _is_number(text: str) -> bool:

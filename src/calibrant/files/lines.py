@@ -125,7 +125,9 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, line
         except UnicodeDecodeError:
             number = _first_damaged(path)
-            raise InputError(f"{path}, line {number}: not UTF-8 text; save it as UTF-8.") from None
+            raise InputError(
+                f"{path}, line {number}: not UTF-8 text; save it as UTF-8 (in Excel: 'CSV UTF-8')."
+            ) from None
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(f"{path}: damaged after line {number} ({error}).") from None
 
