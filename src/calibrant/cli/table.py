@@ -52,7 +52,7 @@ def that_fit(
     *,
     width: int | None = None,
 ) -> tuple[list[int], list[str]]:
-    """Return which columns a terminal has room for, and the headers of those that it has not.
+    """Return which columns fit into the terminal, and the headers of the others.
 
     ``least_needed`` names the columns that may be left out, in this order. A file or a pipe has
     room for all.
