@@ -253,7 +253,7 @@ def test_each_type_has_a_promise_of_its_own():
 
 
 def test_types_with_too_few_examples_are_named():
-    """A note said "Judged by 500 rows" where each threshold had 20 to 440."""
+    """A note had "Judged by 500 rows" where each threshold had 20 to 440."""
     labels = np.repeat([0, 1, 2], [440, 40, 20])
     p = Predictions.from_probabilities(0.98 * np.eye(3)[labels] + 0.02 / 3, labels)
     policy = guarantee(p, target_risk=0.05, per="type")
