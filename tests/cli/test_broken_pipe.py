@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
@@ -26,11 +27,12 @@ class Closed(io.TextIOBase):
         raise BrokenPipeError
 
 
-@pytest.fixture
-def closed(tmp_path, monkeypatch):
-    with (tmp_path / "stdout").open("w") as file:
-        monkeypatch.setattr(sys, "stdout", Closed(file))
-        yield
+def into_closed_pipe(folder, arguments):
+    """Run a command whose reader has left. A fixture cannot: pytest sets stdout after it."""
+    with (folder / "stdout").open("w") as file, redirect_stdout(Closed(file)):
+        with pytest.raises(BrokenPipeError):
+            print("nobody reads this")
+        return main(arguments)
 
 
 @pytest.fixture
@@ -56,22 +58,21 @@ def files(tmp_path):
         (["corrupt", "a.txt", "--kind", "typos", "-o", "b.txt"], "b.txt"),
     ],
 )
-def test_outputs_are_written_before_anything_is_printed(
-    files, closed, monkeypatch, arguments, output
-):
+def test_outputs_are_written_before_anything_is_printed(files, monkeypatch, arguments, output):
     monkeypatch.chdir(files)
-    assert main(arguments) == 0
+    assert into_closed_pipe(files, arguments) == 0
     assert (files / output).stat().st_size > 10
 
 
-def test_a_run_s_outputs_too(trained, tmp_path, closed):
+def test_a_run_s_outputs_too(trained, tmp_path):
     pytest.importorskip("matplotlib")
     run, out = str(trained[0]), tmp_path / "o.jsonl"
-    assert main(["predict", run, "Rosa Lind moved to Paris .", "-o", str(out)]) == 0
+    predict = ["predict", run, "Rosa Lind moved to Paris .", "-o", str(out)]
+    assert into_closed_pipe(tmp_path, predict) == 0
     assert out.stat().st_size > 10
     figure = tmp_path / "f.svg"
     command = ["evaluate", run, "--device", "cpu", "--corrupt", "typos-1", "--figure", str(figure)]
-    assert main(command) == 0
+    assert into_closed_pipe(tmp_path, command) == 0
     assert figure.stat().st_size > 10
 
 
