@@ -148,8 +148,8 @@ def _paired(
         pairs = _by_key(predicted, gold, "text")
     elif len(predicted) != len(gold):
         raise InputError(
-            f"PREDICTED has {len(predicted):,} documents and GOLD {len(gold):,}. Unless each has an "
-            "id or a text of its own, they are paired by order, and both need all documents."
+            f"PREDICTED has {len(predicted):,} documents and GOLD {len(gold):,}. Unless each has "
+            "an id or a text of its own, they are paired by order, and both need all documents."
         )
     else:
         pairs = list(zip(predicted, gold, strict=True))
