@@ -40,6 +40,26 @@ def test_texts_stand_end_to_end_and_long_ones_keep_their_last_piece(tokenizer):
         encoded[4]
 
 
+@pytest.mark.parametrize("special", ["around", "in front", "none"])
+def test_long_texts_are_cut_as_transformers_cuts_them(tokenizer, special):
+    """Qwen and Llama classify by the last piece, which must not be one of the cut part."""
+    import tokenizers
+
+    core = tokenizers.Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    if special != "around":
+        pieces = [("[CLS]", tokenizer.cls_token_id)]
+        single = "[CLS] $A" if special == "in front" else "$A"
+        core.post_processor = tokenizers.processors.TemplateProcessing(
+            single=single, special_tokens=pieces
+        )
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=core, pad_token="[PAD]")
+    texts = ["it purrs and barks " * 9 + "it", "it barks", "it " * 8]
+    encoded = encode_texts(texts, [0, 0, 0], fast, max_length=8)
+    for number, text in enumerate(texts):
+        expected = fast(text, truncation=True, max_length=8)["input_ids"]
+        assert encoded[number]["input_ids"].tolist() == expected
+
+
 def test_windows_of_texts_have_one_label_each(tokenizer):
     encoded = encode_texts(TEXTS, [0, 0, 1, 1], tokenizer, max_length=24)
     batch = Windows(encoded, "cpu", padding=9).batch(torch.tensor([2, 0, -1]), 24)

@@ -132,3 +132,17 @@ def test_decoder_without_special_tokens(tokenizer) -> None:
     pieces = encode(SENTENCES, LABELS, plain, 16)
     assert words_of(pieces) == all_words(SENTENCES)
     assert tokenizer.cls_token_id not in pieces.ids
+
+
+def test_an_empty_word_for_a_tokenizer_without_unknown_piece(tokenizer) -> None:
+    """As that of Qwen and Llama 3: bytes have pieces, but nothing has none."""
+    import transformers
+
+    plain = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer.backend_tokenizer, pad_token="[PAD]"
+    )
+    assert plain.unk_token_id is None
+    empty = [Sentence(("", "", "a", ""), ("O", "B-PER", "O", "O"))]
+    pieces = encode(empty, LABELS, plain, 16)
+    assert words_of(pieces) == all_words(empty)
+    assert pieces.ids.tolist().count(plain.pad_token_id) == 3

@@ -155,12 +155,16 @@ def _number(numbers: dict[str, int], tag: str) -> int:
 def _pieces(
     ids: list[int], owners: list[int | None], sentence: Sentence, tokenizer: PieceTokenizer
 ) -> tuple[list[int], np.ndarray]:
-    """Return the pieces and the word of each; a word without pieces becomes [UNK]."""
+    """Return the pieces and the word of each; a word without pieces becomes [UNK].
+
+    Decoders may have no such piece: then it becomes that of the padding, which is not masked here.
+    """
     missing = sorted(set(range(len(sentence))) - {o for o in owners if o is not None})
     owner = np.asarray(owners, np.int64)
     if missing:
         places = np.searchsorted(owner, missing)
-        unknown: Any = tokenizer.unk_token_id
+        unknown = tokenizer.unk_token_id
+        unknown = tokenizer.pad_token_id if unknown is None else unknown
         ids = np.insert(np.asarray(ids, np.int64), places, unknown).tolist()
         owner = np.insert(owner, places, missing)
     return ids, owner

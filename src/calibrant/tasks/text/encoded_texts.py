@@ -56,10 +56,14 @@ class EncodedTexts:
 def encode_texts(
     texts: Sequence[str], classes: Sequence[int], tokenizer: Any, max_length: int = 512
 ) -> EncodedTexts:
-    """Encode whole texts; a text that is too long keeps its beginning and its last piece."""
-    encoded = PieceTokenizer.of(tokenizer).encode_texts(texts) if texts else []
-    # The last piece closes a text, so it stays.
-    short = [i if len(i) <= max_length else [*i[: max_length - 1], i[-1]] for i in encoded]
+    """Encode whole texts; one that is too long keeps its beginning and the piece that closes it.
+
+    Encoders have such a piece; most decoders read the last piece of the text itself.
+    """
+    tokenizer = PieceTokenizer.of(tokenizer)
+    (nothing,) = tokenizer.encode_texts([""])
+    encoded = tokenizer.encode_texts(texts) if texts else []
+    short = [_shortened(ids, max_length, nothing[-1:]) for ids in encoded]
     flat = [np.empty(0, np.int32), *(np.asarray(ids, np.int32) for ids in short)]
     return EncodedTexts(
         np.concatenate(flat),
@@ -67,6 +71,12 @@ def encode_texts(
         np.cumsum([0, *(len(ids) for ids in short)]),
         sum(len(ids) > max_length for ids in encoded),
     )
+
+
+def _shortened(ids: list[int], length: int, closing: list[int]) -> list[int]:
+    if len(ids) <= length:
+        return ids
+    return [*ids[: length - 1], *closing] if ids[-1:] == closing else ids[:length]
 
 
 def text_scores(model: nn.Module, data: EncodedTexts, padding: int = 0) -> Scored:
