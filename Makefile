@@ -52,7 +52,7 @@ test-integrations: pyproject.toml constraints.txt
 	$(VENV)-flair/bin/python -m pytest -W ignore tests/integrations/test_flair.py
 	$(PYTHON) -m venv $(VENV)-storage  # The libraries of Amazon need an older python-dateutil.
 	$(VENV)-storage/bin/python -m pip install --quiet -e ".[ray,delta,iceberg]" "pyiceberg[sql-sqlite]" \
-		boto3 flask flask-cors moto "s3fs>=2024.2" hypothesis pytest pytest-timeout pytest-xdist
+		"aiobotocore[boto3]" flask flask-cors moto "s3fs>=2024.2" hypothesis pytest pytest-timeout pytest-xdist
 	$(VENV)-storage/bin/python -m pytest tests/distributed/test_object_storage.py
 
 # Builds the wheel, installs it with the least versions that we declare, and runs every command once.
