@@ -537,3 +537,21 @@ def test_one_score_may_be_that_of_a_class(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="of one class, --probabilities-column score"):
         read(path)
     assert read(path, Columns(probabilities="score")).scores[:, 1].tolist() == [0.9, 0.2]
+
+
+def test_the_advice_names_the_classes_alone(tmp_path: Path) -> None:
+    """Not the index that pandas writes, nor the text."""
+    path = csv(tmp_path / "p.csv", ",Text,label,cat,dog\n0,a,cat,.9,.1\n")
+    with pytest.raises(InputError, match=r"--probabilities-column cat,dog\)"):
+        read(path)
+    found = read(path, Columns(probabilities=("cat", "dog")))
+    assert found.names == ("cat", "dog")
+
+
+def test_the_advice_of_a_single_probability_can_be_followed(tmp_path: Path) -> None:
+    path = csv(tmp_path / "p.csv", ",true,pred,proba\n0,cat,cat,.9\n1,dog,cat,.6\n")
+    with pytest.raises(InputError, match=r"'proba' may belong to class 1, or .*top-label"):
+        read(path)
+    found = read(path, kind="top-label")
+    assert found.confidence.tolist() == [0.9, 0.6]
+    assert found.correct.tolist() == [1, 0]

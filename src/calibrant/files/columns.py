@@ -65,6 +65,8 @@ _OTHER_LABEL = (
     *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
     *("gold", "gold_label", "truth", "y"),
 )
+# Names of columns that are hardly classes; pandas writes its index under the empty one.
+_NO_CLASSES = ("", "unnamed: 0", "index", "id", "text", "title", "sentence", "document")
 _ONE_CONFIDENCE = (
     "; for predicted labels with one confidence each, --confidence-column and --predicted-column"
 )
@@ -155,7 +157,8 @@ def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) ->
     stated = kind == "top-label" or columns.predicted is not None or columns.correct is not None
     if not stated and (kind is not None or named):
         return None
-    usual = _CONFIDENCE + (_SCORES["probabilities"] if stated else ())
+    probabilities = (*_SCORES["probabilities"], *_OTHER_SCORES["probabilities"])
+    usual = _CONFIDENCE + (probabilities if stated else ())
     confidence = _first(source, usual)
     if stated and confidence is None:
         raise InputError(
@@ -372,8 +375,9 @@ def _shared_prefix(source: Source, kinds: Sequence[Kind]) -> str:
 def _class_columns(source: Source, kind: Kind) -> str:
     """Return how to name a few columns beside the label, which may be those of the classes."""
     names = [name for name, shape in source.columns.items() if shape == ()]
-    others = [name for name in names if name not in LABEL_NAMES]
-    if len(others) == len(names) or not 2 <= len(others) <= 6 or _first(source, _PREDICTED):
+    others = [name for name in names if name.lower() not in (*LABEL_NAMES, *_NO_CLASSES)]
+    labelled = _first(source, LABEL_NAMES) is not None
+    if not labelled or not 2 <= len(others) <= 6 or _first(source, _PREDICTED):
         return ""  # A predicted label is no class.
     return f"; if these are the classes, --{kind}-column {shlex.quote(','.join(others))}"
 
@@ -539,7 +543,7 @@ def _seen(source: Source) -> str:
 
 def _listed(names: list[str], first: int = 8, last: int = 4) -> str:
     """Return the first and the last names: labels often follow one column per class."""
-    shown = [shortened(name) for name in names]
+    shown = [shortened(name) or "''" for name in names]
     if (left_out := len(names) - first - last) > 0:
         shown[first:-last] = [f"… ({left_out:,} more)"]
     return ", ".join(shown)
