@@ -549,7 +549,7 @@ def test_the_advice_names_the_classes_alone(tmp_path: Path) -> None:
 
 
 def test_the_advice_of_a_single_probability_can_be_followed(tmp_path: Path) -> None:
-    path = csv(tmp_path / "p.csv", ",true,pred,proba\n0,cat,cat,.9\n1,dog,cat,.6\n")
+    path = csv(tmp_path / "p.csv", ",true_label,pred,proba\n0,cat,cat,.9\n1,dog,cat,.6\n")
     with pytest.raises(InputError, match=r"'proba' may belong to class 1, or .*top-label"):
         read(path)
     found = read(path, kind="top-label")
