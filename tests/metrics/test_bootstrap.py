@@ -44,6 +44,8 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.blocks import hash_values
 from calibrant.metrics.bootstrap import _weights, effective_groups
+from calibrant.metrics.interval_ends import _surely_kept
+from calibrant.metrics.selective import RiskCoverage
 
 HASHES = {
     # The first is the first number of SplitMix64 from seed 0, as its authors print it.
@@ -557,3 +559,42 @@ def test_a_group_has_one_block_whether_its_chunk_looks_like_numbers_or_not():
     assert mixed[14] == hash_values(np.array([2**63 - 1]))[0]
     assert len(set(mixed.tolist())) == len(texts)
     assert hash_values(np.array([], "U3")).size == hash_values(np.array(["", ""])).size - 2 == 0
+
+
+def test_the_largest_coverage_within_a_risk_is_not_taken_for_sure():
+    """7 % are wrong at every confidence: noise takes some coverage to 5 %, and replicates too."""
+    metric = functools.partial(METRICS["coverage_at_risk"].function, risk=0.05)
+    random = np.random.default_rng(0)
+    hold = 0
+    for _ in range(30):
+        wrong = random.random(300) < 0.07
+        p = Predictions.from_probabilities(random.uniform(0.6, 1, 300), 1 - wrong)
+        hold += bootstrap_interval(metric, p, replicates=100)[0] == 0
+    assert hold >= 28
+
+
+def test_a_coverage_that_is_sure_by_hand():
+    """Of 100 surest none is wrong, of 200 others half: 0.95^100 is .006, so half is too little."""
+    metric = functools.partial(METRICS["coverage_at_risk"].function, risk=0.05)
+    confidence = np.r_[np.full(100, 0.9), np.full(200, 0.6)]
+    p = Predictions.from_probabilities(confidence, np.r_[np.ones(200, int), np.zeros(100, int)])
+    assert 0.25 < bootstrap_interval(metric, p)[0] <= 1 / 3
+    assert bootstrap_interval(metric, p[30:])[0] == 0  # 0.95^70 is .028.
+
+
+@pytest.mark.parametrize("risk", [0.01, 0.05, 0.2])
+def test_sure_coverage_is_sure_by_the_binomial(risk):
+    metric = functools.partial(METRICS["coverage_at_risk"].function, risk=risk)
+    random = np.random.default_rng(1)
+    found = []
+    for _ in range(40):
+        wrong = np.cumsum(random.random(500) < random.uniform(0, risk))
+        n = np.arange(1, 501)
+        curve = RiskCoverage(1 - n / 1000, n / 500, wrong / n)
+        sure = _surely_kept(metric, curve, 500, 0.025)
+        found.append(sure)
+        if sure:
+            k, m = wrong[round(500 * sure) - 1], round(500 * sure)
+            tail = sum(math.comb(m, i) * risk**i * (1 - risk) ** (m - i) for i in range(k + 1))
+            assert tail <= 0.025
+    assert max(found) > 0

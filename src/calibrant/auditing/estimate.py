@@ -20,6 +20,7 @@ from calibrant.metrics import (
     bootstrap_interval,
     confidence_steps,
     replicate,
+    risk_coverage_curve,
 )
 from calibrant.metrics.bootstrap import (
     all_alike,
@@ -99,11 +100,12 @@ class Estimator:
         self, functions: Sequence[Callable[..., Any]], source: Confidences
     ) -> list[tuple[float, Any]]:
         """Return the same for functions of confidences, sorted and drawn once for all of them."""
-        estimates = _each(functions, confidence_steps(source))
+        steps = confidence_steps(source)
+        estimates = _each(functions, steps)
         drawn, groups = None, effective_groups(source)
         units, alike = independent_units(source, self.independent), all_alike(source)
         options: dict[str, Any] = {"groups": groups, "units": units, "alike": alike}
-        options["rarer"] = rarer_kind(source, units)
+        options |= {"rarer": rarer_kind(source, units), "curve": risk_coverage_curve(steps)}
         if self.replicates:
             together = partial(_each, functions)
             drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)

@@ -23,6 +23,7 @@ from calibrant.metrics.entities import entity_ece, entity_state
 from calibrant.metrics.interval_ends import IntervalMethod, interval_of
 from calibrant.metrics.metric import plain_function
 from calibrant.metrics.null_ece import least_ece
+from calibrant.metrics.selective import risk_coverage_curve
 from calibrant.metrics.sorted_confidences import confidence_steps, resampled_steps
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.table import metric_of
@@ -95,9 +96,9 @@ def bootstrap_interval(
       is 0.025^(1/G); of independent examples, G is their number. Calibration errors then reach
       1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The AUROC is a mean over
       as many as there are of the rarer kind (mistakes, or positives), so G is their number: with
-      five mistakes that all rank last, the lower end is 0.025^(1/5). The lower end of a
-      coverage at a risk r is 0 if fewer than log 0.025 / log(1 − r) examples are kept: so few can
-      all be right by luck.
+      five mistakes that all rank last, the lower end is 0.025^(1/5). The largest coverage within
+      a risk is often one that noise took there, in replicates too: the lower end is at most the
+      largest coverage whose risk is smaller by more than chance.
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
       upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias
@@ -131,6 +132,8 @@ def bootstrap_interval(
     groups = effective_groups(source)
     options: dict[str, Any] = {"groups": groups, "units": units, "least": least}
     options |= {"alike": all_alike(source), "rarer": rarer_kind(source, units)}
+    if isinstance(source, Confidences) and (row := metric_of(metric)) and row.spread == "kept":
+        options["curve"] = risk_coverage_curve(source)
     return interval_of(metric, values, estimate, level=level, method=method, **options)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.distributions import student_quantile
 from calibrant.metrics.metric import Metric
+from calibrant.metrics.selective import RiskCoverage
 from calibrant.metrics.table import metric_of
 
 __all__ = ["IntervalMethod", "interval_of"]
@@ -31,6 +32,7 @@ def interval_of(
     alike: bool = False,
     rarer: float = math.inf,
     least: float | None = None,
+    curve: RiskCoverage | None = None,
 ) -> tuple[Any, Any]:
     """Return the interval of a metric from its estimate and replicates, if these are known.
 
@@ -39,7 +41,8 @@ def interval_of(
     ``alike``: every prediction is right, or every one wrong, so replicates do not show how often
     it is otherwise.
     ``rarer`` is the number of right or of wrong ones, whichever are fewer (:func:`rarer_kind`).
-    ``least`` is the lower end of a calibration error where it is known by other means.
+    ``least`` is the lower end of a calibration error where it is known by other means, and
+    ``curve`` the risk–coverage curve, for a coverage at a risk.
     """
     tail, row = (1 - level) / 2, metric_of(metric)
     spread = "plain" if row is None else row.spread
@@ -63,8 +66,8 @@ def interval_of(
             low, high = _of_certainty(estimate, low, high, tail ** (1 / drawn))
         if spread == "ranked":
             low, high = _of_certainty(estimate, low, high, tail ** (1 / groups))
-        if spread == "kept":
-            low = np.where(_by_luck(metric, estimate * (units or groups), tail), 0.0, low)
+        if spread == "kept" and curve is not None:
+            low = np.minimum(low, _surely_kept(metric, curve, units or groups, tail))
         low, high = _in_range(row, low, high)
     if method != "percentile":
         low, high = np.fmin(low, estimate), np.fmax(high, estimate)
@@ -134,10 +137,22 @@ def _keywords(metric: Callable[..., Any]) -> dict[str, Any]:
     return getattr(metric, "keywords", {})
 
 
-def _by_luck(metric: Callable[..., Any], kept: Any, tail: float) -> Any:
-    """Whether so few examples are kept that all could be right although the risk is higher."""
-    risk = float(_keywords(metric).get("risk", 0.0))
-    return kept < math.log(tail) / math.log1p(-min(max(risk, 1e-12), 1 - 1e-12))
+def _surely_kept(
+    metric: Callable[..., Any], curve: RiskCoverage, drawn: float, tail: float
+) -> float:
+    """Return the largest coverage whose risk is below that of the metric by more than chance.
+
+    The largest one of a sample is often one that its noise took below the risk, and so it is in
+    replicates. P[Binomial(n, r) ≤ k] is at most Φ(−√(2 n KL((k + 1) / n ‖ r))) where that share is
+    below r (Zubkov & Serov 2013), and (1 − r)^n without a mistake.
+    """
+    risk = min(max(float(_keywords(metric).get("risk", 0.0)), 1e-12), 1 - 1e-12)
+    n = curve.coverage * drawn
+    share = np.minimum(curve.risk + 1 / n, risk)
+    divergence = share * np.log(share / risk) + (1 - share) * np.log((1 - share) / (1 - risk))
+    sure = 2 * n * divergence >= NormalDist().inv_cdf(1 - tail) ** 2
+    sure |= (curve.risk == 0) & (n >= math.log(tail) / math.log1p(-risk))
+    return float(np.max(curve.coverage, initial=0.0, where=sure))
 
 
 def _of_error(values: np.ndarray, estimate: Any, level: float, groups: float) -> tuple[Any, Any]:
