@@ -237,6 +237,17 @@ def test_what_must_be_refused():
     assert risk.least_refused(0.05, 0.05) == 0
 
 
+def test_a_promise_that_fails_names_the_largest_group():
+    sentence = np.concatenate([np.zeros(30, int), np.arange(1, 100)])  # One has 30 entities.
+    found = guaranteed_threshold(np.full(129, 0.99), np.ones(129, bool), 0.05, groups=sentence)
+    assert found.threshold == math.inf
+    assert found.largest == 30
+    assert "even if all 30 entities of the largest validation sentence" in str(found)
+    alone = guaranteed_threshold(np.full(5, 0.99), np.ones(5, bool), 0.05)
+    assert alone.threshold == math.inf
+    assert "largest" not in str(alone)
+
+
 def test_no_entities_and_bad_input():
     found = guaranteed_threshold(np.empty(0), np.empty(0, bool), 0.05)
     assert found.threshold == math.inf

@@ -32,7 +32,7 @@ class Guarantee:
     ``accepted`` and ``wrong`` of ``entities`` are counts on the validation split; ``upper`` is the
     upper bound of the risk at this one threshold. ``threshold`` is above 1, and nothing is
     accepted, where no threshold passed. ``items`` is what is counted: entities, or texts, images,
-    pixels.
+    pixels; a validation sentence or image has at most ``largest`` of them.
     """
 
     threshold: float
@@ -43,13 +43,14 @@ class Guarantee:
     wrong: int
     upper: float
     items: str = "entities"
+    largest: int = 1
 
     def __str__(self) -> str:
         target, level = f"{100 * self.target:g} %", f"{100 * self.level:g} %"
         if self.threshold > 1:
             return (
                 f"No threshold keeps the risk at {target} with probability {level}, judged by "
-                f"{self.entities:,} validation {self.items}: nothing is accepted."
+                f"{self.entities:,} validation {self.items}: nothing is accepted.{self._together()}"
             )
         shown = threshold_text(self.threshold)
         which = "All" if shown == "all" else f"From a confidence of {shown} on,"
@@ -58,6 +59,16 @@ class Guarantee:
             "them are wrong, if new data is like the validation split. There, "
             f"{self.accepted:,} of {self.entities:,} are accepted, and {self.wrong:,} of these are "
             "wrong."
+        )
+
+    def _together(self) -> str:
+        """Say what a promise about items that depend on each other must allow for."""
+        if self.largest <= 1:
+            return ""
+        whole = "sentence" if self.items == "entities" else "image"
+        return (
+            f" The promise must hold even if all {self.largest:,} {self.items} of the largest "
+            f"validation {whole} are wrong together: more validation data or a higher target helps."
         )
 
 
@@ -84,4 +95,4 @@ def guaranteed_threshold(
     confidence, correct = to_numpy(confidence).astype(float), to_numpy(correct).astype(bool)
     found = find_threshold(confidence, correct, target, level, groups=groups, thresholds=thresholds)
     counts = (found.n, found.accepted, found.wrong)
-    return Guarantee(found.threshold, target, level, *counts, found.upper)
+    return Guarantee(found.threshold, target, level, *counts, found.upper, largest=found.largest)
