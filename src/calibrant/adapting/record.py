@@ -55,7 +55,7 @@ class Adaptation:
     >>> found.method, found.changed
     ('em', True)
     >>> print(found.verdict[0])
-    Class frequencies have changed: '1' 50.6 % → 19.0 %, '0' 49.4 % → 81.0 %.
+    Class frequencies have changed: '0' 49.4 % → 81.0 %, '1' 50.6 % → 19.0 %.
     """
 
     calibrator: Calibrator
@@ -110,8 +110,8 @@ class Adaptation:
             )
         if self.sets:
             return ()
-        moved = sorted(
-            (c for c in self.classes if c.changed), key=lambda c: -abs(c.after - c.before)
+        moved = sorted(  # Of two classes both move as far: rounding decides nothing.
+            (c for c in self.classes if c.changed), key=lambda c: -round(abs(c.after - c.before), 9)
         )
         named = [
             f"'{c.name}' {percent(c.before)} → {percent(c.after)}" for c in moved[:_MOST_NAMED]
