@@ -120,6 +120,7 @@ SCHEMES = {
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
+@pytest.mark.filterwarnings("ignore::calibrant.experiments.evaluation.LeftOutWarning")
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_schemes_and_names(scheme, corpus, tmp_path):
     """Records and evaluation agree: both see the corpus in the tags of the model."""

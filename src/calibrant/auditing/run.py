@@ -50,8 +50,8 @@ MOST_BINS = 10_000
 MOST_SORTED = 1_000_000  # Above, ranks come from a sketch, in which confidences are off by 0.0003.
 
 
-@takes_no_labels
 @renamed_arguments(by="keep_together")
+@takes_no_labels
 def audit(
     source: Predictions | Claims | Iterable[Predictions] | Iterable[Claims],
     *,

@@ -137,7 +137,7 @@ class Calibrator(Transformation):
             self.fitted_on_["labels"] = labels
         self.fitted_on_["warnings"] = [str(w.message) for w in own]
         for w in caught:
-            warnings.warn(w.message, w.category, stacklevel=2)
+            warnings.warn(w.message, w.category, stacklevel=3)  # 2 is the decorator.
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002

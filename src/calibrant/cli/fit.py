@@ -128,13 +128,14 @@ def _fitted(calibrator: Calibrator | None, args: argparse.Namespace) -> Calibrat
         chosen = select_calibrator(valid, keep_predictions=args.keep_predictions)
         print(f"Chosen: {chosen.reason}", file=sys.stderr)
         return chosen.calibrator
-    if calibrator.needs_copies:
-        _print_lack_of_copies(calibrator, valid)
-    else:
+    if not calibrator.needs_copies:
         valid = clean_rows(valid)
     with warnings.catch_warnings():  # Printed later, and saved with the calibrator.
         warnings.simplefilter("ignore", CalibrationWarning)
-        return calibrator.fit(valid)
+        calibrator.fit(valid)
+    if calibrator.needs_copies:
+        _print_lack_of_copies(calibrator, valid)
+    return calibrator
 
 
 def clean_rows(valid: Predictions | Claims) -> Predictions | Claims:

@@ -190,8 +190,8 @@ def _checked_noise(noise: Any) -> Noise:
     Traceback (most recent call last):
     calibrant.errors.InputError: HeadNoise takes a noise, such as Gaussian(), got 'shell'.
     """
-    if isinstance(noise, Noise):
-        return noise
+    if not isinstance(noise, type) and callable(getattr(noise, "like", None)):
+        return cast(Noise, noise)
     got = f"the class {noise.__name__}" if isinstance(noise, type) else repr(noise)
     raise InputError(f"HeadNoise takes a noise, such as Gaussian(), got {got}.")
 

@@ -55,8 +55,8 @@ class Items:
     thresholds: np.ndarray = field(default_factory=lambda: THRESHOLDS)
 
 
-@takes_no_labels
 @renamed_arguments(group="keep_together")
+@takes_no_labels
 def guarantee(
     predictions: Predictions | Claims,
     *,
