@@ -218,7 +218,7 @@ def test_one_line_for_bad_input(folder, capsys):
         (("--target-risk", "1.5"), "in (0, 1)"),
         (("--target-risk", "nan"), "in (0, 1)"),
         (("--target-risk", "0.05", "--coverage", "0.9"), "or only coverage"),
-        (("--target-risk", "1e-6"), "needs at least 2,302,584 validation examples"),
+        (("--target-risk", "1e-6"), "needs at least 2,302,584 validation "),
         (("--max-missed", "0.02"), "BIO"),
         (("--target-risk", "0.05", "--keep-together", "sentence"), "Unknown group 'sentence'"),
         (("--target-risk", "0.05", "--tokens"), "folder of a training run"),

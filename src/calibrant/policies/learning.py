@@ -285,6 +285,6 @@ def _check_enough(units: int, target: float, level: float, unit: str) -> None:
     if units < least:
         raise InputError(
             f"A risk of {100 * target:g} % at level {level:g} needs at least {least:,} validation "
-            f"examples (here: {unit}), even if all are right; got {units:,}. Use more validation "
+            f"{wording.plural(unit)}, even if all are right; got {units:,}. Use more validation "
             "data, a larger target or a lower level."
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calibrant.policies.policy import Policy
 
-__all__ = ["feasibility", "least_units", "of_review", "of_risk", "of_sets", "wrong"]
+__all__ = ["feasibility", "least_units", "of_review", "of_risk", "of_sets", "plural", "wrong"]
 
 _MOST_NAMED = 5
 
@@ -28,7 +28,7 @@ def of_risk(policy: Policy) -> str:
             f"is accepted.{_too_few(policy)}{_too_low(policy) or _easier(policy)}"
         )
     if policy.average == "groups":
-        units = _plural(policy.unit or "")
+        units = plural(policy.unit or "")
         return (
             f"{surely} of the accepted {policy.items} of a {policy.unit} {wrong(policy)}, on "
             f"average over {units} with accepted {policy.items}, for {units} drawn like the "
@@ -50,7 +50,7 @@ def of_review(policy: Policy) -> str:
     where = f" of a {policy.unit}" if policy.unit else ""
     return (
         f"{surely}, at most {target} of the true entities{where} are {neither}{found}, for "
-        f"{_plural(policy.unit or 'entity')} drawn like the validation ones."
+        f"{plural(policy.unit or 'entity')} drawn like the validation ones."
     )
 
 
@@ -59,7 +59,7 @@ def of_sets(policy: Policy) -> str:
     each = "" if "*" in policy.thresholds else " of each class"
     rows = "rows drawn like the validation rows"
     if policy.unit:
-        rows = f"one row of a new {policy.unit}: long and short {_plural(policy.unit)} count alike"
+        rows = f"one row of a new {policy.unit}: long and short {plural(policy.unit)} count alike"
     text = (
         f"The set of a row{each} contains its true class with probability at least "
         f"{_percent(policy.target)}, for {rows}."
@@ -109,7 +109,7 @@ def _drawn(policy: Policy) -> str:
     if policy.unit is None:
         return f"{policy.items} drawn like the validation ones"
     limit = f" with at most {largest:,} {policy.items}" if largest > 1 else ""
-    return f"{_plural(policy.unit)} drawn like the validation ones{limit}"
+    return f"{plural(policy.unit)} drawn like the validation ones{limit}"
 
 
 def _easier(policy: Policy) -> str:
@@ -120,7 +120,7 @@ def _easier(policy: Policy) -> str:
     return (
         f" It must hold even if all {largest:,} {policy.items} of the largest {policy.unit} are "
         f"wrong together. The share of wrong items per {policy.unit}, averaged over "
-        f"{_plural(policy.unit)} (--average groups), is easier to bound."
+        f"{plural(policy.unit)} (--average groups), is easier to bound."
     )
 
 
@@ -133,7 +133,7 @@ def _too_few(policy: Policy) -> str:
     if not few:
         return ""
     shown = ", ".join(few[:_MOST_NAMED]) + (", …" if len(few) > _MOST_NAMED else "")
-    units = _plural(policy.unit) if policy.unit else policy.items
+    units = plural(policy.unit) if policy.unit else policy.items
     return (
         f" Even without a mistake, a type needs at least {least:,} {units}, so nothing is accepted "
         f"of these: {shown}."
@@ -167,10 +167,10 @@ def least_units(target: float, level: float) -> int:
     return math.ceil(math.log(1 - level) / math.log1p(-target))
 
 
-def _plural(unit: str) -> str:
+def plural(unit: str) -> str:
     """Return the plural of a name of a column.
 
-    >>> _plural("entity"), _plural("match"), _plural("day"), _plural("sentence")
+    >>> plural("entity"), plural("match"), plural("day"), plural("sentence")
     ('entities', 'matches', 'days', 'sentences')
     """
     if re.search("[^aeiou]y$", unit):
