@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -111,6 +111,7 @@ _PENN = Splitter(
     initials=True,
     abbreviations=True,
 )
+_WEB = Splitter("web", inside=_USUAL + "/&_", numbers=".,:", runs=".-!?", clitics=True, web=True)
 SPLITTERS: dict[str, Splitter] = {
     splitter.name: splitter
     for splitter in (
@@ -118,16 +119,8 @@ SPLITTERS: dict[str, Splitter] = {
         Splitter("hyphens", inside=_APOSTROPHES, numbers=".,", initials=True),
         Splitter("clitics", inside=_USUAL, numbers=".,", clitics=True, initials=True),
         _PENN,
-        Splitter("web", inside=_USUAL + "/&_", numbers=".,:", runs=".-!?", clitics=True, web=True),
-        Splitter(
-            "topics",
-            inside=_USUAL + "/&_",
-            numbers=".,:",
-            runs=".-!?",
-            clitics=True,
-            web=True,
-            handles=False,
-        ),
+        _WEB,
+        replace(_WEB, name="topics", handles=False),
         Splitter("elisions", inside=_USUAL, numbers=".,", initials=True, elisions=True),
         Splitter("biomedical", numbers=".,"),
         Splitter("signs"),
