@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions
-from calibrant.comparison import select_calibrator
-from calibrant.comparison.under_shift import copies_of, with_corruption
+from calibrant import InputError, Predictions, Temperature
+from calibrant.comparison import select_calibrator, under_shift
+from calibrant.comparison.cross_validation import make_folds
+from calibrant.comparison.recommendation import Interval
+from calibrant.comparison.under_shift import _origins, _Trial, copies_of, with_corruption
 
 
 def words(n: int, damage: float, seed: int) -> Predictions:
@@ -74,3 +78,45 @@ def test_rows_without_sentences_have_copies_too() -> None:
     groups = {"corruption": flat.groups["corruption"]}
     p = Predictions.from_logits(flat.scores, flat.labels, groups=groups, signals=flat.signals)
     assert select_calibrator(p, NAMES).calibrator.name == "shift-aware"
+
+
+def images(n: int, strengths: tuple[int, ...]) -> tuple[Predictions, Predictions]:
+    """Rows without sentences, and copies of two kinds that are the same at every strength."""
+    clean, parts = words(n, 0, 0), []
+    for place, kind in enumerate(("blur", "jpeg"), start=1):
+        damaged = words(n, 3, place)
+        parts += [with_corruption(damaged, f"{kind}-{strength}") for strength in strengths]
+    copies = Predictions.concatenate(parts)
+    alone = {"corruption": copies.groups["corruption"]}
+    return with_corruption(replace(clean, groups={}), ""), replace(copies, groups=alone)
+
+
+def gain_under_damage(strengths: tuple[int, ...]) -> Interval:
+    clean, copies = images(600, strengths)
+    folds = make_folds(clean, 5, seed=0)
+    kinds = np.array([name.rpartition("-")[0] for name in copies.groups["corruption"]])
+    origin, found = _origins(clean, copies), np.unique(kinds)
+    made = _Trial(Temperature(), clean, copies, folds, origin, kinds, found, 0.7)
+    return made.gain("damaged", 500, seed=0)
+
+
+def test_copies_of_one_row_are_no_more_evidence_than_one() -> None:
+    once, thrice = gain_under_damage((3,)), gain_under_damage((1, 3, 5))
+    assert thrice.high - thrice.low > 0.9 * (once.high - once.low)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_of_many_copies_each_stays_with_the_row_that_it_is_of(
+    grouped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else rows would be held out whose other copies were seen in the fit."""
+    clean, copies = images(100, (1, 3))
+    number = np.tile(np.arange(100), 4)
+    groups = {"sentence": number // 4} if grouped else {}
+    clean = replace(clean, groups={name: column[:100] for name, column in groups.items()})
+    copies = replace(copies, groups={**copies.groups, **groups}, signals={"row": number})
+    monkeypatch.setattr(under_shift, "_COPIES", 100)
+    few = under_shift._fewer(copies)
+    origin, row = _origins(clean, copies)[few], copies.signals["row"][few]
+    assert 50 <= len(row) <= 120
+    assert (origin == (row // 4 * 4 if grouped else row)).all()

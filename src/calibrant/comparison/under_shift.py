@@ -20,7 +20,7 @@ from calibrant.comparison.candidates import Candidate
 from calibrant.comparison.cross_validation import Folds, example_brier, example_nll
 from calibrant.comparison.recommendation import Differences, Interval
 from calibrant.errors import InputError
-from calibrant.metrics import assign_blocks, ece
+from calibrant.metrics import ece
 from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Kind, Predictions
 
@@ -131,15 +131,15 @@ def judge_under_shift(
     significantly higher on clean rows (paired bootstrap). If it is higher, clean rows get more
     weight, up to a limit.
     """
-    every, copies = copies, _fewer(copies)
+    every, origin, few = copies, _origins(clean, copies), _fewer(copies)
+    copies, origin = copies[few], origin[few]
     kinds = np.array([name.rpartition("-")[0] or name for name in copies.groups[CORRUPTION]])
     found = np.unique(kinds)
     if len(found) < 2:
         return UnderShift(None, "Copies of one kind alone cannot show what an unseen kind does.")
-    fold = _folds_of_copies(clean, copies, folds)
     reason = ""
     for weight in _CLEAN_WEIGHTS:
-        made = _Trial(ordinary, clean, copies, folds, fold, kinds, found, weight)
+        made = _Trial(ordinary, clean, copies, folds, origin, kinds, found, weight)
         gains = {name: made.gain(name, bootstrap, seed) for name in ("clean", "damaged")}
         verdict = f"{gains['damaged']} on unseen damage and {gains['clean']} on clean data"
         if gains["damaged"].low <= 0:
@@ -164,11 +164,12 @@ class _Trial:
         clean: Predictions | Claims,
         copies: Predictions | Claims,
         folds: Folds,
-        fold: np.ndarray,
+        origin: np.ndarray,
         kinds: np.ndarray,
         found: np.ndarray,
         weight: float,
     ) -> None:
+        fold = folds.fold[origin]
         floor = probability_floor(clean.binary() if isinstance(clean, Claims) else clean)
         parts: Mapping[str, list[tuple[np.ndarray, np.ndarray]]] = {"clean": [], "damaged": []}
         held_out: list[Predictions | Claims] = []
@@ -184,10 +185,14 @@ class _Trial:
                     _together(clean[~inside], seen),
                 ),
             )
-            for name, part in (("clean", clean[inside]), ("damaged", copies[held])):
+            # Copies of one row at several strengths depend on each other: they share its block.
+            for name, part, block in (
+                ("clean", clean[inside], folds.block[inside]),
+                ("damaged", copies[held], folds.block[origin[held]]),
+            ):
                 mapped = [calibrator.transform(part) for calibrator in calibrators]
                 losses = np.stack([example_nll(new, floor) for new in mapped])
-                parts[name].append((losses, assign_blocks(part)))
+                parts[name].append((losses, block))
                 if name == "clean":
                     held_out.append(_as_probabilities(mapped[1]))
         self._parts, self.held_out = parts, _together(*held_out)
@@ -218,21 +223,19 @@ def _as_probabilities(examples: Any) -> Any:
 
 
 def _fewer(copies: Any) -> Any:
-    """Return the copies of every so-manieth sentence (or row), where there are very many."""
+    """Return which copies to look at: of every so-manieth sentence (or row), if they are many."""
     stride = -(-len(copies) // _COPIES)
-    if stride == 1:
-        return copies
     group = dependent_group(copies)
-    if group is None:
-        return copies[np.arange(len(copies)) % stride == 0]
-    return copies[np.unique(copies.groups[group], return_inverse=True)[1] % stride == 0]
+    if stride == 1 or group is None:
+        return slice(None, None, stride)
+    return np.unique(copies.groups[group], return_inverse=True)[1] % stride == 0
 
 
 def out_of_fold_with_copies(
     calibrator: Calibrator, clean: Predictions, copies: Predictions, folds: Folds
 ) -> Predictions:
     """Return the clean rows fold by fold, calibrated by a fit on the other rows and copies."""
-    clean, fold = with_corruption(clean, ""), _folds_of_copies(clean, copies, folds)
+    clean, fold = with_corruption(clean, ""), folds.fold[_origins(clean, copies)]
     parts = []
     for number in range(folds.count):
         inside = folds.fold == number
@@ -243,20 +246,18 @@ def out_of_fold_with_copies(
     return found
 
 
-def _folds_of_copies(
-    clean: Predictions | Claims, copies: Predictions | Claims, folds: Folds
-) -> np.ndarray:
-    """Return the fold of each copy: that of the sentence, or of the row, that it is a copy of."""
+def _origins(clean: Predictions | Claims, copies: Predictions | Claims) -> np.ndarray:
+    """Return the clean row that each copy is of, or the first one of its sentence."""
     group = dependent_group(clean)
     if group is not None:
         values, first = np.unique(clean.groups[group], return_index=True)
         place = np.searchsorted(values, copies.groups[group]).clip(0, len(values) - 1)
-        return np.asarray(folds.fold[first][place])
-    fold = np.empty(len(copies), np.int64)
+        return np.asarray(first[place])
+    origin = np.empty(len(copies), np.int64)
     for name in np.unique(copies.groups[CORRUPTION]):
         rows = np.flatnonzero(copies.groups[CORRUPTION] == name)
-        fold[rows] = folds.fold[np.arange(len(rows)) % len(clean)]
-    return fold
+        origin[rows] = np.arange(len(rows)) % len(clean)
+    return origin
 
 
 def _quiet_fit(calibrator: Calibrator, predictions: Predictions | Claims) -> Calibrator:
