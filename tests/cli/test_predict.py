@@ -320,6 +320,17 @@ def test_given_words_do_not_replace_another_text(trained, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["text"] == "Anna 's dog"
 
 
+@pytest.mark.parametrize("name", ["tokens", "words"])
+def test_words_separated_by_spaces_do_not_replace_another_text(trained, tmp_path, capsys, name):
+    run, path = str(trained[0]), tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"text": "Anna's dog", name: "Anna 's dog"}))
+    assert main(["predict", run, str(path), "--tokens", "--json"]) == 2
+    assert "line 1 already has a field 'text'" in capsys.readouterr().err
+    path.write_text(json.dumps({"text": "Anna 's dog", name: "Anna 's dog"}))
+    assert main(["predict", run, str(path), "--tokens", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["text"] == "Anna 's dog"
+
+
 def test_given_words_have_the_map_and_the_guarantee_of_the_corpus(trained, predictor):
     given = Predictions.read(trained[0] / "valid.parquet")
     raw = Predictions.read(trained[0] / "raw_valid.parquet")

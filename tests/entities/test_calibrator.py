@@ -137,6 +137,16 @@ def test_damaged_files_are_one_line(fitted, tmp_path, change, expected):
         load_entity_calibrator(path)
 
 
+def test_a_wrong_entity_of_score_one_is_saved_as_json(tmp_path):
+    predicted = [Document((Entity(0, 4, "PER", 1.0),)) for _ in range(40)]
+    gold = [Document((Entity(0, 4 + i % 2, "PER"),)) for i in range(40)]
+    fitted = EntityCalibrator().fit(match_entities(predicted, gold))
+    assert fitted.fitted_on_["nll_before"] == np.inf
+    fitted.save(tmp_path / "c.json")
+    json.loads((tmp_path / "c.json").read_text(), parse_constant=pytest.fail)
+    assert load_entity_calibrator(tmp_path / "c.json").fitted_on_ == fitted.fitted_on_
+
+
 def test_without_scores_type_and_length_count():
     rng = np.random.default_rng(0)
     predicted, gold = [], []

@@ -46,10 +46,12 @@ def test_four_columns_iob1(tmp_path: Path) -> None:
         "Anna B-PER\nsings O\n\nHi O\n",
         "Anna  B-PER \nsings   O\n\n\n\nHi O\n\n\n",
         "\n\nAnna\tB-PER\r\nsings\tO\r\n \t \r\nHi\tO\r\n",
+        "Anna\tB-PER\r\r\nsings\tO\r\r\n\r\r\nHi\tO\r\r\n",  # \r\n written as text on Windows
+        "1\tAnna\tB-PER\r\r\n2\tsings\tO\r\r\n\r\r\n1\tHi\tO\r\r\n",
         "\ufeffAnna\tB-PER\nsings\tO\n\nHi\tO\n",  # byte order mark
         "Anna\tNNP\tx\tB-PER\nsings\tVB\ty\tO\n-DOCSTART-\tX\tX\tO\nHi\tUH\tz\tO\n",
     ],
-    ids=["tab", "end", "space", "spaces", "crlf", "mark", "docstart"],
+    ids=["tab", "end", "space", "spaces", "crlf", "crcrlf", "numbered crcrlf", "mark", "docstart"],
 )
 def test_layouts(text: str, tmp_path: Path) -> None:
     expected = [Sentence(("Anna", "sings"), ("B-PER", "O")), Sentence(("Hi",), ("O",))]

@@ -195,7 +195,7 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
         what = "'tokens', a list of words," if tokens else "a 'text'"
         raise InputError(f"{where}: expected an object with {what}, got {str(row)[:60]!r}.")
     there = next((name for name in taken if name in row), None)
-    if listed and taken == PREDICTED and _has_other_text(row, words):
+    if tokens and taken == PREDICTED and _has_other_text(row, words):
         there = "text"  # Places are those in the joined words, which would replace another text.
     if there is not None:
         raise InputError(
@@ -205,7 +205,7 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
 
 
 def _has_other_text(row: Row, words: Any) -> bool:
-    return "text" in row and row["text"] != " ".join(words)
+    return "text" in row and row["text"] != (words if isinstance(words, str) else " ".join(words))
 
 
 def _check_text(content: Any, where: str) -> None:

@@ -20,6 +20,7 @@ from calibrant.entities.entity_claims import claims_of, unjudged_claims
 from calibrant.entities.matching import EntityColumns, Match, MatchedEntities, columns_of
 from calibrant.errors import InputError, NotFittedError
 from calibrant.inputs import read_json, read_signed
+from calibrant.json_values import json_values
 from calibrant.outputs import new_file
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ class EntityCalibrator:
             "length": list(self.length_),
             "types": self.types_,
             "renamed": self.renamed_,
-            "fitted_on": self.fitted_on_,
+            "fitted_on": json_values(
+                self.fitted_on_
+            ),  # A wrong entity of score 1: an infinite NLL.
         }
         if self.of_scores is not None:
             content |= {"format": FORMAT, "of_scores": to_dict(self.of_scores)}
@@ -298,6 +301,8 @@ def _rebuilt(content: Mapping[str, Any]) -> EntityCalibrator:
     if content["match"] not in ("strict", "overlapping"):
         raise ValueError(f"unknown match '{content['match']}'")
     made.match_, made.fitted_on_ = content["match"], dict(content["fitted_on"])
+    if (before := made.fitted_on_.get("nll_before")) is not None:
+        made.fitted_on_["nll_before"] = float(before)
     made.renamed_ = dict(content["renamed"])
     if "of_scores" in content:
         made.of_scores = from_dict(content["of_scores"], "its calibrator of scores")

@@ -45,7 +45,7 @@ def _sentences(path: Path) -> Iterator[Sentence]:
     words: list[str] = []
     tags: list[str] = []
     places = _places(path)
-    for number, line in numbered_lines(path):
+    for number, line in _lines(path):
         if is_comment(line) or (places[0] > 0 and _PARTS.match(line)):
             continue
         columns = split_columns(line, f"{path}, line {number}", places)
@@ -57,6 +57,15 @@ def _sentences(path: Path) -> Iterator[Sentence]:
             words, tags = [], []
     if words:
         yield Sentence(tuple(words), tuple(tags))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""Yield numbered lines; ``\r\r\n``, which Windows makes of ``\r\n``, is one line end."""
+    before = ""
+    for number, line in numbered_lines(path):
+        if not (before.endswith("\r") and line == "\r\n"):
+            yield number, line
+        before = line
 
 
 def is_comment(line: str) -> bool:
@@ -86,7 +95,7 @@ def _places(path: Path) -> tuple[int, int]:
     place = longest = 0
     if (named := _named_places(path)) is not None:
         return named
-    for _, line in islice(numbered_lines(path), _LOOKED_AT):
+    for _, line in islice(_lines(path), _LOOKED_AT):
         columns = line.split()
         if not columns or is_comment(line):
             place = 0
