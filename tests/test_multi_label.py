@@ -282,6 +282,25 @@ def test_top_labels_leave_out_examples_with_an_unknown_label() -> None:
     assert any("no view of top labels" in text for text in none.verdict)
 
 
+@pytest.mark.parametrize("names", [[0, 1, 2], ["x", "y", "z"]])
+def test_parts_that_each_count_from_zero_keep_their_examples_apart(names: list[Any]) -> None:
+    parts = [
+        Claims.from_multi_label(p, y, groups={"example": names[: len(p)]})
+        for p, y in (
+            ([[0.9, 0.2], [0.4, 0.7]], [[1, 0], [1, 0]]),
+            ([[0.1, 0.8], [0.6, 0.5], [0.3, 0.2]], [[0, 1], [0, 1], [1, 1]]),
+        )
+    ]
+    joined = Claims.concatenate(parts)
+    apart = [part.top_labels() for part in parts]
+    top = joined[np.random.default_rng(0).permutation(len(joined))].top_labels()
+    assert sorted(top.confidence) == sorted(c for part in apart for c in part.confidence)
+    assert joined.top_labels().correct.sum() == sum(part.correct.sum() for part in apart)
+    assert measure(joined)["top_accuracy"] == 0.6
+    found = [audit(source, bootstrap=0).top for source in (joined, parts)]
+    assert [int(view.state.n) for view in found if view is not None] == [5, 5]
+
+
 def test_top_labels_of_missing_labels_keep_their_accuracy() -> None:
     """Labels that are missing at random change no number but by chance."""
     random = np.random.default_rng(0)

@@ -23,6 +23,7 @@ __all__ = [
     "label_table",
     "outcomes",
     "repeated",
+    "separate_examples",
 ]
 
 IGNORED_LABEL = "-100"
@@ -35,6 +36,25 @@ def repeated(columns: Mapping[str, Any], n: int, count: int) -> dict[str, np.nda
         if array.shape != (n,):
             raise InputError(f"Column '{name}' has shape {array.shape} for {n} examples.")
     return {name: np.repeat(array, count) for name, array in arrays.items()}
+
+
+def separate_examples(example: np.ndarray, about: np.ndarray) -> np.ndarray:
+    """Return a number for each claim's example: two that share a number claim labels twice.
+
+    >>> separate_examples(np.array([0, 0, 1, 1, 0, 0]), np.array([0, 1, 0, 1, 0, 1])).tolist()
+    [0, 0, 2, 2, 1, 1]
+    """
+    rises = about[1:] > about[:-1]
+    if ((example[1:] > example[:-1]) | ((example[1:] == example[:-1]) & rises)).all():
+        return example  # In the order in which they are made.
+    order = np.lexsort((about, example))
+    same = (column[order][1:] == column[order][:-1] for column in (example, about))
+    again = np.append(False, np.logical_and(*same))[: len(order)]
+    place = np.arange(len(order))
+    turn = np.empty_like(place)
+    turn[order] = place - np.maximum.accumulate(np.where(again, 0, place))
+    number = np.unique(example, return_inverse=True)[1]
+    return np.asarray(number * (turn.max(initial=0) + 1) + turn)
 
 
 def label_scores(probabilities: Any) -> np.ndarray:

@@ -25,12 +25,13 @@ from calibrant.claim_inputs import (
     label_table,
     outcomes,
     repeated,
+    separate_examples,
 )
 from calibrant.conversion import group_column, signal_column, weight_column
 from calibrant.encoding import Encoded, joined_names
 from calibrant.errors import InputError
 from calibrant.joining import Weighted, agreeing, joined_columns
-from calibrant.predictions import Predictions, selected_rows
+from calibrant.predictions import Predictions, selected_rows, softmax
 from calibrant.validation import RowError, check_signals, named_columns
 
 __all__ = ["ClaimKind", "Claims"]
@@ -146,6 +147,8 @@ class Claims(Weighted):
         """Return the claim with the largest probability of each example of multi-label claims.
 
         Examples with an unknown label are left out: that label may be their most probable one.
+        Parts that each count their examples from 0 may have been joined: a label that comes twice
+        under one number belongs to two examples.
 
         >>> claims = Claims.from_multi_label([[0.9, 0.2], [0.4, 0.7]], [[1, 0], [1, 0]])
         >>> claims.top_labels().correct
@@ -153,7 +156,8 @@ class Claims(Weighted):
         """
         if self.kind != "multi-label":
             raise InputError(f"top_labels expects multi-label claims, got {self.kind}.")
-        example = self.groups["example"]
+        assert self.about is not None
+        example = separate_examples(self.groups["example"], self.about)
         order = np.lexsort((np.arange(len(self)), -self.confidence, example))
         first = np.append(True, example[order][1:] != example[order][:-1])[: len(self)].nonzero()[0]
         known = np.diff(np.append(first, len(self))) == len(self.names)
@@ -173,8 +177,11 @@ class Claims(Weighted):
                 "classwise metrics look at each class against the rest."
             )
         p = predictions.numpy()
+        scores = p.scores
+        if p.kind == "logits":  # In float32, p is 1 where logits are 17 apart: a tie.
+            scores = softmax(scores.astype(np.float64))
         return cls(
-            np.asarray(p.probabilities()[:, 1], np.float64),
+            scores[:, 1],
             np.asarray(p.labels == 1),
             "positive",
             groups=p.groups,

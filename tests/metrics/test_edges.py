@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import Predictions, metrics
+from calibrant import Claims, Predictions, audit, metrics
 from calibrant.errors import InputError
 from calibrant.metrics import Bins, CalibrationState, Confidences, accumulate
 
@@ -121,6 +121,33 @@ def test_half_precision_probabilities_lie_on_the_edges_that_they_mean():
         assert Bins(5).index(values.astype(dtype)).tolist() == [0, 1, 2, 3, 4, 0]
         left = Bins(5, closed="left").index(values.astype(dtype))
         assert left.tolist() == [1, 2, 3, 4, 4, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_every_way_to_the_bins_rounds_the_edges_to_the_type_of_the_scores(dtype):
+    """A .6 lies on the edge 9/15 and .65 does not: in one bin their errors would cancel out."""
+    scores = np.repeat(np.array([0.6, 0.65], dtype), 100)
+    labels = np.r_[np.arange(100) < 30, np.arange(100) < 95].astype(int)
+    site = {"site": np.repeat("A", 200)}
+    p = Predictions.from_probabilities(scores, labels, label_names=["O", "B-X"], groups=site)
+    claims = Claims.from_top_label(None, scores, correct=labels, groups=site)
+    of_all, of_claims = (audit(each, per="site", bootstrap=0) for each in (p, claims))
+    found = [metrics.ece(p), metrics.ece(claims), metrics.entity_ece(p)]
+    found += [metrics.ece(metrics.confidences(each)) for each in (p, claims)]
+    found += [metrics.ece(Confidences.from_json(metrics.confidences(p).to_json()))]
+    found += [metrics.ece(sum(metrics.confidences(part) for part in (p[:90], p[90:])))]
+    found += [of_all["positive_ece"].value, metrics.measure(p, ["binary"])["positive_ece"]]
+    found += [row.ece for each in (of_all, of_claims) for t in each.per for row in t.rows]
+    assert found == pytest.approx([0.3] * 12, abs=1e-3)
+
+
+def test_scores_of_the_positive_class_are_no_ties_where_float32_would_round_them_to_one():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 500)
+    logits = (25 * (rng.normal(size=500) + 2 * labels - 1)).astype(np.float32)
+    wide, narrow = (Predictions.from_logits(logits.astype(t), labels) for t in "df")
+    values = [metrics.measure(p, ["binary"])["positive_auroc"] for p in (wide, narrow)]
+    assert values[0] == values[1] > 0.8
 
 
 @pytest.mark.parametrize("closed", ["right", "left"])

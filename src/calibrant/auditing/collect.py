@@ -30,7 +30,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.class_sums import MOST_ENTRIES, ClassSums
-from calibrant.metrics.confidences import TopLabel
+from calibrant.metrics.confidences import TopLabel, given_type
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.sketch import Sketched
@@ -132,7 +132,8 @@ class Collector:
         self.sample.add(Confidences(confidence, correct, short, chunk.weights))
 
     def _add_groups(self, chunk: _Chunk, judged: Judged) -> None:
-        judged = judged._replace(confidence=judged.confidence.astype(np.float64, copy=False))
+        # Edges of bins are rounded to the type of the scores, as for all examples together.
+        judged = judged._replace(confidence=judged.confidence.astype(given_type(chunk), copy=False))
         if self.groups is not None:
             self.groups.add(chunk, judged)
         for subgroups in self.per_group:
@@ -182,7 +183,7 @@ class Collector:
         assert self.state is not None
         self.state = self.state.scaled(factor)
         self.top = None if self.top is None else self.top.scaled(factor)
-        for sums in (self.groups, self.label_sums, *self.per_group):
+        for sums in (self.groups, self.label_sums, self.pixels, *self.per_group):
             if sums is not None:
                 sums.scale(factor)
 

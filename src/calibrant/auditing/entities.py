@@ -154,7 +154,7 @@ def learned_entities(
     sums = entity_sums(words, tagging, block, _MOST_BLOCKS, bins, reduction)
     each = sums.entity_confidences
     assert isinstance(each, Confidences)
-    mapped = replace(each, confidence=learned)
+    mapped = replace(each, confidence=learned, given=np.asarray(learned).dtype.name)
     cells = (_MOST_BLOCKS, len(tagging.tags.types))
     cell = np.asarray(mapped.block) * cells[1] + tagging.predicted.type
     rows = Tagging(calibrated).inside(tagging.tags.type >= 0)

@@ -15,15 +15,25 @@ from calibrant.claims import Claims
 from calibrant.conversion import weight_column
 from calibrant.errors import InputError
 from calibrant.joining import joined_weights
+from calibrant.metrics.accumulate import edge_type
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.kernel_dispatch import kernels_for, plain, spread
 from calibrant.metrics.state import CalibrationState, times
 from calibrant.metrics.state_bytes import check_complete, json_column, json_object
 from calibrant.predictions import Predictions, softmax
 
-__all__ = ["Confidences", "TopLabel", "bin_confidences", "confidences", "top_label"]
+__all__ = [
+    "Confidences",
+    "TopLabel",
+    "bin_confidences",
+    "confidences",
+    "given_type",
+    "top_label",
+]
 
 TopLabel: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]  # confidence, class, correctness
+
+_TYPES = ("float64", "float32", "float16")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +42,7 @@ class Confidences:
 
     Adding two states concatenates their examples. Metrics sort the examples first and
     treat tied confidences as one step, so the order of examples or shards does not matter.
+    ``given`` is the type in which the confidences came, to which edges of bins are rounded.
 
     >>> a = Confidences(np.array([0.9, 0.6]), np.array([True, False]))
     >>> len(a + a)
@@ -42,6 +53,7 @@ class Confidences:
     correct: np.ndarray
     block: np.ndarray | None = field(default=None)
     weights: np.ndarray | None = None
+    given: str = "float64"
 
     def __post_init__(self) -> None:
         shapes = {np.shape(a) for a in (self.confidence, self.correct)}
@@ -74,7 +86,8 @@ class Confidences:
     def __getitem__(self, rows: np.ndarray | slice) -> Confidences:
         """Select examples by a mask, an array of indices or a slice."""
         block, weights = (None if c is None else c[rows] for c in (self.block, self.weights))
-        return Confidences(self.confidence[rows], self.correct[rows], block, weights)
+        columns = self.confidence[rows], self.correct[rows], block, weights
+        return Confidences(*columns, self.given)
 
     def __add__(self, other: Confidences) -> Confidences:
         if not isinstance(other, Confidences):
@@ -96,23 +109,28 @@ class Confidences:
             np.concatenate([p.correct for p in parts]),
             np.concatenate(blocks) if len(blocks) == len(parts) else None,
             joined_weights(parts),
+            np.result_type(*(p.given for p in parts)).name,
         )
 
     def to_json(self) -> str:
         """Return one line of JSON; :meth:`from_json` restores the same state, to the last bit."""
         columns = ("confidence", "correct", "block", "weights")
         present = {c: getattr(self, c).tolist() for c in columns if getattr(self, c) is not None}
-        return json.dumps(present)
+        narrow = {"given": self.given} if self.given != "float64" else {}
+        return json.dumps(present | narrow)
 
     @classmethod
     def from_json(cls, text: str) -> Confidences:
         """Read the output of :meth:`to_json`."""
         content, name = json_object(cls.__name__, text), cls.__name__
         extra = {column for column in ("block", "weights") if column in content}
+        given = str(content.pop("given", "float64"))
+        if given not in _TYPES:
+            raise InputError(f"from_json: the {name} has confidences of unknown type '{given}'.")
         check_complete(name, {"confidence", "correct"} | extra, content, "from_json")
         types = {"confidence": np.float64, "correct": bool, "block": np.int64}
         columns = {c: json_column(name, c, v, types.get(c)) for c, v in content.items()}
-        return cls(**columns)
+        return cls(**columns, given=given)
 
 
 def confidences(
@@ -128,7 +146,14 @@ def confidences(
         return source
     check_kind("This metric", source, Predictions, Claims, Confidences)
     confidence, _, correct = top_label(source)
-    return Confidences(confidence, correct, block, source.weights)
+    return Confidences(confidence, correct, block, source.weights, given_type(source).name)
+
+
+def given_type(source: Predictions | Claims) -> np.dtype:
+    """Return the type in which confidences are compared with the edges of bins."""
+    if isinstance(source, Claims):
+        return source.confidence.dtype
+    return edge_type(source.kind, source.scores)
 
 
 def top_label(predictions: Predictions | Claims) -> TopLabel:
@@ -209,6 +234,7 @@ def bin_confidences(
     lead = (int(np.prod(cells)),)
     place = np.zeros(len(state), np.int64) if cell is None else cell
     confidence, right = np.clip(state.confidence, 0, 1), state.correct
+    bin_ = bins.index(confidence.astype(state.given, copy=False))
     with np.errstate(divide="ignore"):  # Certain and wrong: the log-likelihood is −∞.
         nll = -np.log(np.where(right, confidence, 1 - confidence))
     w = state.weights
@@ -218,7 +244,7 @@ def bin_confidences(
     sums: dict[str, tuple[np.ndarray, Any]] = {"n": (place, w)}
     sums |= {name: (place, times(values, w)) for name, values in each.items()}
     for name, weights in columns.items():
-        sums[f"top_{name}"] = (place * bins.count + bins.index(confidence), weights)
+        sums[f"top_{name}"] = (place * bins.count + bin_, weights)
         sums[f"predicted_{name}"] = (2 * place + 1, weights)
     sums["label_count"] = (2 * place + right, w)
     tables = {}

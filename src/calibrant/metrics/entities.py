@@ -10,7 +10,7 @@ from calibrant.arguments import check_kind
 from calibrant.errors import unknown_name
 from calibrant.metrics.binned import ece
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.confidences import Confidences, bin_confidences
+from calibrant.metrics.confidences import Confidences, bin_confidences, given_type
 from calibrant.metrics.metric import metric_function
 from calibrant.metrics.selective import RiskCoverage
 from calibrant.metrics.spans import Mode, Spans, Tagging, lost_entities
@@ -111,7 +111,8 @@ def entity_confidences(
     tagging = tagging or Tagging(predictions, mode)
     spans = tagging.predicted
     values = span_confidence(spans, tagging.top[0], reduction)
-    return Confidences(values, tagging.right, None if block is None else block[spans.start])
+    where = None if block is None else block[spans.start]
+    return Confidences(values, tagging.right, where, given=given_type(predictions).name)
 
 
 def without_outside(predictions: Predictions, entity_type: str | None = None) -> Predictions:
