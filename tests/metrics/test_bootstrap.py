@@ -41,6 +41,7 @@ from calibrant.metrics import (
     nll,
     replicate,
     smooth_ece,
+    token_f1,
 )
 from calibrant.metrics.blocks import hash_values
 from calibrant.metrics.bootstrap import _weights, effective_groups
@@ -300,6 +301,17 @@ def test_groups_that_are_all_right_do_not_make_it_certain(groups):
     assert wrongs == pytest.approx((0, 1 - least))
     assert bootstrap_interval(accuracy, accumulate(wrong, **where)) == pytest.approx((0, 1 - least))
     assert bootstrap_interval(accuracy, accumulate(right, **where), method="percentile") == (1, 1)
+
+
+@pytest.mark.parametrize("metric", [entity_f1, token_f1])
+def test_an_entity_that_is_right_counts_once(metric):
+    """It is among the predicted and among the gold ones, which are not twice as many examples."""
+    names = ["O", "B-X"]
+    right = Predictions.from_probabilities(np.full(20, 0.9), np.ones(20, int), label_names=names)
+    assert bootstrap_interval(metric, right) == pytest.approx((0.025 ** (1 / 20), 1))
+    block = {"block": np.arange(20), "blocks": 20}
+    grouped = bootstrap_interval(metric, entity_counts(right, **block))
+    assert grouped == pytest.approx(bootstrap_interval(metric, right))
 
 
 def test_ten_groups_that_differ_are_covered():

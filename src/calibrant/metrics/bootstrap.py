@@ -219,6 +219,8 @@ def independent_units(source: Blocked, independent: bool) -> float | None:
     state = source[0] if isinstance(source, tuple) else source
     if not independent or getattr(state, "weighted", False):
         return None
+    if isinstance(state, MatchCounts):  # A right one is both among the predicted and the gold.
+        return float(state.n.sum()) / 2
     return float(len(state) if isinstance(state, Confidences) else state.n.sum())
 
 
