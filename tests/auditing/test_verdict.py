@@ -235,3 +235,15 @@ def test_logits_that_look_like_probabilities_get_a_warning():
     assert "sums to 1, as probabilities do" in line
     assert audit(Predictions.from_probabilities(rows, labels), bootstrap=0).warnings == ()
     assert audit(Predictions.from_logits(np.log(rows), labels), bootstrap=0).warnings == ()
+
+
+def test_nearly_all_is_not_called_all():
+    """Three of 100,000 are wrong: only exactly all reads 100.0 %, and only exactly none 0.0 %."""
+    p = Predictions.from_probabilities(np.full(100_000, 0.99996), np.arange(100_000) >= 3)
+    found = audit(p, bootstrap=0)
+    assert found.verdict[1] == (
+        "Taken together, the model says 99.996 % on average and is right 99.997 % of the time."
+    )
+    assert found.verdict[2].endswith("; 100.0 % of the examples lie in the most confident one.")
+    assert found["accuracy"].meaning == "99.997 % of the predictions are right."
+    assert "0.003 % are wrong" in found["risk_at_coverage"].meaning

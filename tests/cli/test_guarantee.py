@@ -248,7 +248,7 @@ def test_few_examples_of_a_class(folder, capsys):
     made(12, 5).write("few.npz")
     assert main(["guarantee", "few.npz", "--coverage", "0.9", "--per", "type",
                  "-o", "policy.json"]) == 0  # fmt: skip
-    assert "at least 9 validation examples of each class" in capsys.readouterr().err
+    assert "at least 9 validation rows of each class" in capsys.readouterr().err
 
 
 class TestRun:

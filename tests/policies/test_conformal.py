@@ -102,7 +102,9 @@ def test_few_examples_and_classes_without_any():
     few = guarantee(made(8), coverage=0.9)
     assert few.thresholds == {"*": math.inf}
     assert few.sets(made(3)).all()
-    assert "too few" in few.promise
+    assert "8 validation rows are too few: every set has all classes" in few.promise
+    grouped = replace(made(24), groups={"sentence": np.arange(24) // 3})
+    assert "8 validation sentences are too few" in guarantee(grouped, coverage=0.9).promise
     p = made(400)
     p = p[p.labels != 2]
     per = guarantee(p, coverage=0.9, per="type")

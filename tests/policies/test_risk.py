@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from calibrant.comparison.risk_control import guaranteed_threshold
 from calibrant.errors import InputError
-from calibrant.policies import risk
+from calibrant.policies import Items, guarantee_items, risk
 from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest, upper_bound
 from calibrant.policies.risk import THRESHOLDS, find_threshold, row_starts, starts
+from calibrant.policies.wording import feasibility
 
 counts = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted)
 shares = st.floats(1e-4, 1 - 1e-4)
@@ -329,3 +330,10 @@ def test_a_single_largest_group_that_is_wrong_counts():
     assert find_threshold(confidence, alone, 0.05, groups=number).threshold == math.inf
     right = find_threshold(confidence, np.ones(1305, bool), 0.05, groups=number)
     assert right.accepted == 1305
+
+
+def test_a_few_wrong_ones_of_many_are_not_none():
+    right = np.arange(50_000) > 0
+    items = Items(np.full(50_000, 0.9), right, 0 * right, types=("*",))
+    text = feasibility(guarantee_items(items, 1e-5, 0.1, classes=2))
+    assert text.startswith("0.002 % are wrong, so at least 0.001 % must be refused")

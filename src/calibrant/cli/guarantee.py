@@ -232,6 +232,7 @@ def _lines(policy: Policy) -> list[str]:
 
 
 def _of_review(found: Mapping[str, Any]) -> str:
+    from calibrant.metrics.metric import percent
     from calibrant.metrics.selective import threshold_text
 
     threshold = found["threshold"]
@@ -239,9 +240,9 @@ def _of_review(found: Mapping[str, Any]) -> str:
     items, score = ("words", "P(not O)") if words else ("entities", "a score")
     shown = threshold_text(threshold)
     which = f"all {items}" if shown == "all" else f"{items} with {score} of at least {shown}"
-    share = 100 * found[f"reviewed_{items}"]
+    share = percent(found[f"reviewed_{items}"], 2)
     return (
-        f"Review: {which}, {share:.2f} % of the {'' if words else 'predicted '}{items}; "
+        f"Review: {which}, {share} of the {'' if words else 'predicted '}{items}; "
         f"{found['missed']:,} of {found['entities']:,} true entities are missed."
     )
 
@@ -254,6 +255,7 @@ def _validation(policy: Policy) -> str:
 
 def _of_risk(policy: Policy) -> list[str]:
     from calibrant.cli.table import render_table
+    from calibrant.metrics.metric import percent
     from calibrant.metrics.selective import threshold_text
     from calibrant.policies.wording import feasibility, wrong
 
@@ -268,9 +270,9 @@ def _of_risk(policy: Policy) -> list[str]:
         return [
             *lines,
             f"Threshold: accept {which}. It keeps "
-            f"{100 * found['kept']:.2f} % ({found['accepted']:,} of {found['n']:,}), "
+            f"{percent(found['kept'], 2)} ({found['accepted']:,} of {found['n']:,}), "
             f"{found['wrong']:,} of them {none}; {_averaged(policy)}upper bound of the risk, were "
-            f"this the only threshold tested, {100 * found['upper']:.2f} %.",
+            f"this the only threshold tested, {percent(found['upper'], 2)}.",
         ]
     none = wrong(policy).removeprefix("are ")
     headers = ["type", "n", none, "to refuse", "threshold", "kept", f"of them {none}"]
@@ -279,12 +281,15 @@ def _of_risk(policy: Policy) -> list[str]:
 
 
 def _averaged(policy: Policy) -> str:
+    from calibrant.metrics.metric import percent
+
     if policy.average == "rows":
         return ""
-    return f"{100 * policy.details['*']['risk']:.2f} % on average over {policy.unit} groups; "
+    return f"{percent(policy.details['*']['risk'], 2)} on average over {policy.unit} groups; "
 
 
 def _row(name: str, policy: Policy) -> list[str]:
+    from calibrant.metrics.metric import percent
     from calibrant.metrics.selective import threshold_text
 
     found, threshold = policy.details[name], policy.thresholds[name]
@@ -293,25 +298,30 @@ def _row(name: str, policy: Policy) -> list[str]:
         return [name, "0", "–", "–", "none", "–", "–"]
     shown = threshold_text(threshold)
     shares = [found["error"], found["least_refused"], found["kept"]]
-    error, refused, kept = (f"{100 * share:.1f} %" for share in shares)
+    error, refused, kept = map(percent, shares)
     least = "–" if math.isnan(found["least_refused"]) else f"≥ {refused}"
     return [name, f"{n:,}", error, least, shown, kept, f"{found['wrong']:,}"]
 
 
 def _of_sets(policy: Policy) -> list[str]:
+    from calibrant.metrics.metric import percent
+
     found = policy.details
     if found["whole"]:
         print(f"calibrant guarantee: {_few(policy)}", file=sys.stderr)
     return [
-        f"Sets: {found['mean_size']:.3f} classes on average, {100 * found['single']:.1f} % have "
-        f"one class and {100 * found['empty']:.1f} % have none (of the validation rows)."
+        f"Sets: {found['mean_size']:.3f} classes on average, {percent(found['single'])} have "
+        f"one class and {percent(found['empty'])} have none (of the validation rows)."
     ]
 
 
 def _few(policy: Policy) -> str:
+    from calibrant.policies.wording import plural
+
     need = math.ceil(policy.target / (1 - policy.target) - 1e-9)
+    units = plural(policy.unit) if policy.unit else policy.items
     return (
-        f"a coverage of {policy.target:g} needs at least {need} validation examples"
+        f"a coverage of {policy.target:g} needs at least {need} validation {units}"
         f"{'' if '*' in policy.thresholds else ' of each class'}; without them sets have all "
         "classes concerned."
     )

@@ -147,9 +147,28 @@ def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
     return function.func if isinstance(function, functools.partial) else function
 
 
+_FINEST = 6  # The most decimals of a percentage.
+_ROUNDING = 1e-12
+
+
 def percent(value: float, digits: int = 1) -> str:
-    """Format 0.9125 as '91.3 %'."""
-    return f"{100 * value:.{digits}f} %"
+    """Format a share, with more decimals where fewer would make nearly all of it all, or none.
+
+    >>> percent(0.9125), percent(1.0), percent(0.99997), percent(0.0004)
+    ('91.2 %', '100.0 %', '99.997 %', '0.04 %')
+    """
+    text = f"{100 * value:.{digits}f} %"
+    if text.strip("-") not in (f"{0:.{digits}f} %", f"{100:.{digits}f} %"):
+        return text
+    if abs(value - round(value)) < _ROUNDING:
+        return text
+    if digits < _FINEST:
+        return percent(value, digits + 1)
+    return (
+        f"< {10.0**-digits:.{digits}f} %"
+        if value < 0.5
+        else f"> {100 - 10.0**-digits:.{digits}f} %"
+    )
 
 
 def points(value: float) -> str:

@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from calibrant.metrics.metric import percent
+
 if TYPE_CHECKING:
     from calibrant.policies.policy import Policy
 
@@ -66,7 +68,8 @@ def of_sets(policy: Policy) -> str:
     )
     whole = policy.details["whole"]
     if whole == ["*"]:
-        text += f" {policy.units:,} validation examples are too few: every set has all classes."
+        units = plural(policy.unit) if policy.unit else policy.items
+        text += f" {policy.units:,} validation {units} are too few: every set has all classes."
     elif whole:
         shown = ", ".join(whole[:5]) + (", …" if len(whole) > 5 else "")
         text += f" Too few validation examples, so every set has them: {shown}."
@@ -79,17 +82,17 @@ def feasibility(policy: Policy, name: str = "*") -> str:
     if not found["n"]:
         return "no validation examples: nothing is accepted"
     error = found.get("error", found["errors"] / found["n"])
-    share = f"{100 * error:.2f} % {wrong(policy)}"
+    share = f"{percent(error, 2)} {wrong(policy)}"
     if policy.average == "groups":
         what = f"the {policy.items} of a {policy.unit}"
-        share = f"{100 * error:.2f} % of {what} {wrong(policy)} on average"
+        share = f"{percent(error, 2)} of {what} {wrong(policy)} on average"
     refused = found["least_refused"]
     if refused is None or math.isnan(refused):  # None: read from a file.
         return f"{share}, so something must be refused, no matter how good the confidences are"
     if refused <= 0:
         return f"{share}, so nothing needs to be refused for the target"
     return (
-        f"{share}, so at least {100 * refused:.2f} % must be refused, no matter how good the "
+        f"{share}, so at least {percent(refused, 2)} must be refused, no matter how good the "
         "confidences are"
     )
 
@@ -147,7 +150,7 @@ def _too_low(policy: Policy) -> str:
         return ""
     name, found = low[0]
     of_type = "" if name == "*" else f" of type {name}"
-    sure, right = (f"{100 * found[name]:.1f} %" for name in ("confidence", "right"))
+    sure, right = (percent(found[name]) for name in ("confidence", "right"))
     some = policy.details[name]["kept"] > 0
     better = "more are probably accepted" if some else "there is probably a threshold"
     return (
