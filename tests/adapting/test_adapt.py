@@ -1,5 +1,7 @@
 """Adapting: frequencies against plain loops and simulation, the line of sets, refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -304,6 +306,20 @@ def test_kinds_that_disagree_are_refused():
     with pytest.raises(InputError, match="do not agree"):
         fit_line(sets)
     assert fit_line(sets[:1] + sets[4:]).slope > 2
+
+
+def test_sample_weights_of_copies_are_refused(fitted, valid):
+    weighted = [replace(c, weights=np.ones(len(c))) for c in copies((1.5, 1.0, 0.5))]
+    with pytest.raises(InputError, match=r"copies.* takes no sample weights"):
+        adapt(fitted, valid, sample(1000), copies=weighted)
+
+
+def test_errors_near_zero_are_written_as_numbers():
+    sets = [SetPoint("validation", 10**6, 0.95, 0.95)]
+    sets += [SetPoint(f"a-{i}", 10**6, 0.95 - 0.1 * i, 0.9501 - 0.1 * i) for i in (1, 2)]
+    sets += [SetPoint(f"b-{i}", 10**6, 0.95 - 0.1 * i, 0.9499 - 0.1 * i) for i in (1, 2)]
+    with pytest.raises(InputError, match=r"off by 0\.0 points on average, .* itself by 0\.0"):
+        fit_line(sets)
 
 
 def test_classes_that_cannot_be_distinguished():

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -170,3 +171,14 @@ def peak_of(images):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def test_pixels_of_weights_are_counted_as_other_examples_are():
+    """The weights are scaled to a mean of 1, so their size changes nothing."""
+    whole = Predictions.concatenate(list(stream(images=4)))
+    weights = np.random.default_rng(0).uniform(0.5, 1.5, len(whole))
+    small, large = (audit(replace(whole, weights=f * weights), bootstrap=0) for f in (0.01, 10))
+    rows = [each.pixels.images for each in (small, large)]
+    assert [row.pixels for row in rows[0]] == [row.pixels for row in rows[1]]
+    assert sum(row.pixels for row in rows[0]) == pytest.approx(len(whole), abs=2)
+    assert small["inside_ece"].value == pytest.approx(large["inside_ece"].value)

@@ -112,3 +112,26 @@ def test_a_comparison_counts_by_weight():
     again = next(row for row in doubled.rows if row.name == "temperature")
     assert again.valid_nll == pytest.approx(row.valid_nll)
     assert select_calibrator(weighted, ["temperature"], bootstrap=100).calibrator.name
+
+
+@pytest.mark.parametrize("name", ["isotonic", "isotonic-top-label", "centred-isotonic"])
+def test_small_weights_of_events_do_not_make_isotonic_regression_fall(name):
+    """What few rows support, 1 / (n + 2), is of the outer blocks, and no more than the next."""
+    scores = [0.6, 0.6, 0.7, 0.7, 0.8, 0.8, 0.9, 0.9]
+    weights = [1000, 0.001, 1000, 0.01, 1e5, 2, 1, 5]
+    p = Predictions.from_probabilities(scores, [0, 1] * 4, weights=weights)
+    learned = _fitted(name, p).values_[0]
+    assert (np.diff(learned) >= 0).all()
+    assert learned[0] == pytest.approx(1e-5, rel=0.01)
+
+
+def test_a_column_called_about_is_not_the_label_of_a_claim():
+    rng = np.random.default_rng(0)
+    scores, labels = rng.random(60), rng.integers(0, 2, 60)
+    mine = {"about": np.repeat(["cats", "dogs"], 30)}
+    p = Predictions.from_probabilities(scores, labels)
+    claims = Claims.from_top_label(None, scores, correct=labels)
+    for examples in (p, claims):
+        for name in ("shrunk-platt", "class-temperature"):
+            with_ = _fitted(name, replace(examples, groups=mine))
+            assert repr(with_) == repr(_fitted(name, examples))

@@ -280,3 +280,10 @@ def test_a_sketch_of_other_bins_is_refused():
     data = pack_state("ConfidenceSketch", {"bins": 4}, {**one, "confidence": np.array([0.5])})
     with pytest.raises(InputError, match="of 65536 bins, got 4"):
         ConfidenceSketch.from_bytes(data)
+
+
+def test_confidences_that_rounding_put_beyond_one_are_one():
+    """Predictions take such rows, and so do the metrics without a sketch."""
+    p = Predictions.from_probabilities([[1.0004, -0.0004], [0.3, 0.7]], [0, 0])
+    assert aurc(ConfidenceSketch.of(p)) == aurc(p)
+    assert ConfidenceSketch.of(p).steps()[0].tolist() == [0.7, 1.0]

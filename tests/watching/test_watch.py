@@ -23,6 +23,14 @@ def honest(n, classes=4, seed=0, sharp=0.4, groups=None, names=None):
     return Predictions.from_probabilities(p, labels, groups=groups, label_names=names)
 
 
+def test_sample_weights_of_the_stream_are_refused_as_those_of_the_reference_are():
+    p = honest(100)
+    weighted = Predictions.from_probabilities(p.scores, p.labels, weights=np.full(100, 2.0))
+    for stream, reference in ((weighted, None), ([p, weighted], None), (p, weighted)):
+        with pytest.raises(InputError, match="watch takes no sample weights"):
+            watch(stream, reference=reference)
+
+
 def sums_of(p):
     scores = np.asarray(p.scores, float)
     found = row_sums(scores, scores.argmax(axis=1), scores.max(axis=1))

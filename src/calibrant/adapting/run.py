@@ -115,6 +115,7 @@ def _named(copies: Mapping[str, Predictions] | Sequence[Predictions]) -> dict[st
         copies = {f"copy {number}": copy for number, copy in enumerate(copies, 1)}
     for copy in copies.values():
         check_kind("adapt(copies=…)", copy, Predictions)
+        check_unweighted("adapt(copies=…)", copy, "it counts every row of a copy alike")
     return dict(copies)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.charts.numbers import percent, points
+from calibrant.charts.numbers import percent, show
 from calibrant.distributions import student_quantile
 from calibrant.errors import InputError
 
@@ -106,9 +106,9 @@ def fit_line(sets: Sequence[SetPoint]) -> SetLine:
     if errors[0] >= errors[1]:
         raise InputError(
             "The copies do not agree on how accuracy follows from the mean confidence: predicted "
-            f"from the other kinds, their accuracy is off by {points(errors[0])[1:]} points on "
-            f"average, and the mean confidence itself by {points(errors[1])[1:]}. Take copies that "
-            "are more like the new data."
+            f"from the other kinds, their accuracy is off by {show(100 * errors[0], 1)} points on "
+            f"average, and the mean confidence itself by {show(100 * errors[1], 1)}. Take copies "
+            "that are more like the new data."
         )
     return SetLine(intercept, slope, spread, low, high, *errors, tuple(sets))
 

@@ -57,6 +57,11 @@ class PixelSums:
             added = np.stack([table[rows].sum(axis=0) for table in tables])
             self.images[name] = self.images.get(name, 0) + added
 
+    def scale(self, factor: float) -> None:
+        """Multiply all sample weights by a factor."""
+        self.regions = None if self.regions is None else self.regions.scaled(factor)
+        self.images = {name: factor * tables for name, tables in self.images.items()}
+
     def merge(self, other: PixelSums) -> None:
         """Add the sums of other pixels, also of the same images."""
         if self.regions is None or other.regions is None:
@@ -98,7 +103,7 @@ def _image_rows(sums: PixelSums) -> tuple[ImageRow, ...]:
         error = np.abs(right - claimed).sum() / n
         rows.append(
             ImageRow(
-                str(name), int(n), float(claimed.sum() / n), float(right.sum() / n), float(error)
+                str(name), round(n), float(claimed.sum() / n), float(right.sum() / n), float(error)
             )
         )
     return tuple(sorted(rows, key=lambda row: -row.ece))

@@ -137,6 +137,8 @@ class _IsotonicCurve(ScalarCurve):
     def _drawn_in(self, means: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return supported values that still rise: an outer block never passes its neighbour."""
         values = supported(means, weights, self.floor, self.others)
+        if self.floor is None:  # Small sample weights can bring an inner block nearer to 0 or 1.
+            values[1:-1] = means[1:-1]
         if len(values) > 1:
             values[0], values[-1] = min(values[:2]), max(values[-2:])
         return values

@@ -11,6 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import log_odds, namespace, normalized, sigmoid
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.logistic import logistic_regression, root_mean_square
+from calibrant.calibrators.transformation import ABOUT
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["ShrunkPlatt"]
@@ -73,7 +74,7 @@ class ShrunkPlatt(Calibrator):
         """Return log-odds, whether it happened and the label of each event, and how many labels."""
         odds = log_odds(p.scores.astype(np.float64))
         if p.classes == 2:
-            about = p.groups.get("about", np.zeros(len(p), np.int64))
+            about = p.groups.get(ABOUT, np.zeros(len(p), np.int64))
             return odds[:, 1], (p.labels == 1).astype(float), about, int(about.max(initial=0)) + 1
         happened = p.labels[:, None] == np.arange(p.classes)
         label = np.broadcast_to(np.arange(p.classes), odds.shape)
@@ -83,7 +84,7 @@ class ShrunkPlatt(Calibrator):
         odds, table = log_odds(scores), values["coefficients_"]
         if int(scores.shape[-1]) > 2:
             return normalized(sigmoid(odds * table[:-1, 0] + table[:-1, 1]))
-        rows = table[values["about"]] if "about" in values else table[:1]
+        rows = table[values[ABOUT]] if ABOUT in values else table[:1]
         mapped = sigmoid(odds[..., 1:] * rows[:, :1] + rows[:, 1:])
         return namespace(scores).concatenate((1 - mapped, mapped), axis=-1)
 

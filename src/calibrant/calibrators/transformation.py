@@ -39,7 +39,7 @@ from calibrant.predictions import Kind, Predictions
 
 __all__ = ["ABOUT", "Transformation", "beside"]
 
-ABOUT = "about"  # The column of the label that a claim is about.
+ABOUT = "\0about"  # The label that a claim is about: no column of a file is called so.
 _CHUNK = 1 << 18  # Scores per chunk: the float64 intermediates stay at a few megabytes.
 
 

@@ -15,6 +15,7 @@ from calibrant.metrics.kernel_dispatch import claim_kernels, plain
 from calibrant.metrics.state import times
 from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 from calibrant.predictions import Predictions
+from calibrant.validation import RANGE_TOLERANCE
 
 __all__ = ["BINS", "ConfidenceSketch", "Sketched", "bin_log_odds", "bin_numbers"]
 
@@ -86,7 +87,8 @@ class ConfidenceSketch:
         return made
 
     def _add(self, part: Confidences) -> None:
-        if not 0 <= part.confidence.min() <= part.confidence.max() <= 1:
+        low, high = -RANGE_TOLERANCE, 1 + RANGE_TOLERANCE  # As predictions may be rounded.
+        if not low <= part.confidence.min() <= part.confidence.max() <= high:
             raise InputError("ConfidenceSketch expects confidences from 0 to 1.")
         self._add_columns(part.confidence, part.correct, part.weights)
 

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+from calibrant.arguments import check_unweighted
 from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files import LABELLED
@@ -88,6 +89,7 @@ class Pieces:
                 raise InputError(
                     f"watch expects a stream of Predictions or Claims, got {type(part).__name__}."
                 )
+            check_unweighted("watch", part, "it counts every row of a stream alike")
             self.ignored += part.ignored
             if first is None:
                 first = part
