@@ -1,10 +1,13 @@
 """A finished run on labelled data: the record's own numbers, and what other data gives."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
+from calibrant import load_calibrator, load_run
+from calibrant.calibrators.correction import corrected
 from calibrant.errors import InputError
 from calibrant.experiments.evaluation import LeftOutWarning, evaluate
 from calibrant.experiments.recipe import Recipe
@@ -205,3 +208,26 @@ def test_data_that_a_run_knows_by_name_is_its_own_by_path_too(tmp_path, monkeypa
     found = evaluate(tmp_path / "run", path, device="cpu")["identity"]["test"]
     expected = record.results["identity"]["test"]
     assert found == pytest.approx(expected, abs=1e-5, nan_ok=True)
+
+
+def test_an_adapted_run_is_evaluated_as_it_predicts(texts, tmp_path):
+    """Its calibrator was corrected for new data: what validation alone gives is another one."""
+    folder = shutil.copytree(texts[0], tmp_path / "adapted")
+    calibrator = load_calibrator(folder / "calibrator.json")
+    bias = np.where(np.arange(calibrator.n_classes_) == 0, -2.0, 0.0)
+    corrected(calibrator, bias=bias).save(folder / "calibrator.json", overwrite=True)
+    examples = load_test_texts("synthetic")
+    results = evaluate(folder, device="cpu")
+    before = evaluate(texts[0], device="cpu")
+    name, *_ = (name for name in results if name not in before)
+    assert list(results)[-1] == name == f"adapted {list(before)[-1]}"
+    assert results["temperature"] == before["temperature"]
+    found = results[name]["test"]
+    predicted = load_run(folder, "cpu").predict([text for text, _ in examples])
+    mean = np.mean([each.confidence for each in predicted])
+    right = np.mean(
+        [each.label == label for each, (_, label) in zip(predicted, examples, strict=True)]
+    )
+    assert found["mean_confidence"] == pytest.approx(mean, abs=1e-5)
+    assert found["accuracy"] == pytest.approx(right)
+    assert abs(found["mean_confidence"] - before["temperature"]["test"]["mean_confidence"]) > 1e-3

@@ -75,6 +75,9 @@ def test_only_cells_that_share_their_batches_go_together():
     slower = [[Recipe(head_width=width, optimizer="sgd")] for width in (8, 16)]
     assert [len(group) for group in stacks(slower, 10)] == [1, 1]  # A stack has AdamW alone.
     assert all(len(group) == 1 for group in stacks(cells, 1))
+    for asked in ({"calibrator": "shift-aware"}, {"copies": ["typos-3"]}):  # A stack has no copies.
+        alone = [[Recipe(head_width=width, **asked)] for width in (8, 16)]
+        assert [len(group) for group in stacks(alone, 10)] == [1, 1]
     whole_model = {"method": "gamma_net_sece", "method_options": {"look_ahead": "full"}}
     ahead = [[Recipe(head_width=width, **whole_model)] for width in (8, 16)]
     assert [len(group) for group in stacks(ahead, 10)] == [1, 1]

@@ -137,3 +137,50 @@ def test_copies_are_made_where_validation_is_large(task: str, copies: int) -> No
     recipe = Recipe.from_dict({"task": task})
     assert copy_names(recipe, 999) == ()
     assert len(copy_names(recipe, 1000)) == copies
+
+
+class _Pooled(Net):
+    """Pools after its head, so that no signal can be computed."""
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        return super().forward(pixel_values).mean((1, 2))
+
+
+def test_a_model_whose_signals_cannot_be_computed_keeps_no_features() -> None:
+    from calibrant.training.images import Images
+
+    pixels, normal = np.zeros((4, 2, 2, 3), np.uint8), {"mean": [0.0] * 3, "deviation": [1.0] * 3}
+    rows, net = Images(pixels, np.zeros(4, np.int64), "cpu", **normal), _Pooled().eval()
+    rows.batch = lambda numbers, _: {
+        "pixel_values": torch.zeros(len(numbers), 2, 2, 3),
+        "labels": torch.zeros(len(numbers), dtype=torch.long),
+    }
+    with pytest.raises(InputError, match="signals cannot be computed"):
+        known_features(net, rows, 2)
+    assert not net.classifier._forward_pre_hooks
+
+
+def test_a_grid_trains_each_seed_on_a_model_without_hooks_of_the_one_before() -> None:
+    """The signals of a run stay with it, and so does its model: another process measures it."""
+    pytest.importorskip("sklearn")
+    from calibrant.experiments.lean_engine import run_cell
+
+    small = {**SMALL["image"], "task": "image", "calibrator": "shift-aware", "model": "tiny"}
+    recipes = [Recipe.from_dict({**small, "seed": seed}) for seed in (0, 1)]
+    seen: list[int] = []
+
+    def count(module: torch.nn.Module, args: object) -> None:
+        if torch.is_grad_enabled():
+            hooks = [len(m._forward_hooks) for m in module.modules() if m is not module]
+            seen.append(sum(hooks))
+
+    handle = torch.nn.modules.module.register_module_forward_pre_hook(
+        lambda module, args: count(module, args) if hasattr(module, "encoder") else None
+    )
+    try:
+        outcomes = [found for found in run_cell(recipes, None, "cpu") if found is not None]
+    finally:
+        handle.remove()
+    assert {"distance", "damage"} <= set(outcomes[1].valid.signals)
+    assert [outcome.signals for outcome in outcomes] == [None, None]
+    assert set(seen) == {1}  # That of the training method, at the head.

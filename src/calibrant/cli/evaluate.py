@@ -165,7 +165,7 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     if chosen == "identity":
         print("\nThe run's calibrator is the identity: it leaves the confidences as they are.")
     else:
-        print(f"\n(C): with the calibrator of the run, {chosen}, fitted on its validation split.")
+        print(f"\n(C): with the calibrator of the run, {chosen}, as 'calibrant predict' uses it.")
     where = " (data as it is)" if raw.get("shift") else ""
     for line in describe_entities(mapped):
         print(f"{printable(line)}{where}")

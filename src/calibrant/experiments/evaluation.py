@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from calibrant.calibrators import Calibrator, calibrator_class, load_calibrator
+from calibrant.calibrators import Calibrator, load_calibrator
+from calibrant.calibrators.correction import CORRECTIONS
 from calibrant.corruptions import STRENGTHS, parse_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.measure import LazyPredictions, measure_run
@@ -45,9 +46,10 @@ def evaluate(
     ``data`` is a labelled file, a folder of classes without splits, or a corpus by name or folder,
     which is evaluated on its test split. The default, and the data that the run was trained on,
     mean the test split of the run. ``corrupt`` names kinds, at all five strengths, or one strength
-    each (``jpeg-3``). The calibrators are identity, temperature and, last, that of the run, fitted
-    on its validation split. With seed 0 the corruptions are those of a recipe's ``shift``. A model
-    with its own code needs ``trust_remote_code``.
+    each (``jpeg-3``). The calibrators are identity and temperature, fitted on the run's validation
+    split, and last the run's own, which ``calibrant adapt`` may have corrected. With seed 0 the
+    corruptions are those of a recipe's ``shift``. A model with its own code needs
+    ``trust_remote_code``.
     """
     folder = RunFolder(Path(run))
     recipe = folder.recipe()
@@ -70,7 +72,8 @@ def evaluate(
 
     for note in examples.notes:
         warnings.warn(note, LeftOutWarning, stacklevel=2)
-    split, chosen = examples.validation(read_record(folder.metrics).training)
+    split, kind = examples.validation(read_record(folder.metrics).training)
+    chosen, fitted = _own_calibrator(folder, split, kind)
     results = measure_run(
         Predictions.read(folder.predictions(split)),
         predict(None),
@@ -79,18 +82,23 @@ def evaluate(
         ),
         calibrator=chosen,
         measure=task.measure,
-        fitted=_saved(folder, split, chosen),
+        fitted=fitted,
         entities=examples.entities(),
     )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
 
 
-def _saved(folder: RunFolder, split: str, chosen: str) -> dict[str, Calibrator]:
-    """Return the calibrator of a run that validation alone cannot fit again."""
-    if not calibrator_class(chosen).needs_copies:
-        return {}
-    name = "calibrator.json" if split == "valid" else "raw_calibrator.json"
-    return {chosen: load_calibrator(folder.path / name)}
+def _own_calibrator(folder: RunFolder, split: str, kind: str) -> tuple[str, dict[str, Calibrator]]:
+    """Return the calibrator that ``predict`` uses, under its name; the first version had none.
+
+    One that was corrected for new data is another than validation gives, and so is its name.
+    """
+    path = folder.path / ("calibrator.json" if split == "valid" else "raw_calibrator.json")
+    if not path.exists():
+        return kind, {}
+    found = load_calibrator(path)
+    name = f"adapted {kind}" if CORRECTIONS & found.learned().keys() else kind
+    return name, {name: found}
 
 
 def _is_own(data: str, recipe: Recipe) -> bool:

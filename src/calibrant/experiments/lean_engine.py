@@ -75,8 +75,8 @@ def run_cell(
             loop.restart(job.build(recipe).state_dict(), recipe.seed)
         training = yield from _train(loop, recipe, Watch(), began)
         training["notes"] = [*filter(None, [note]), *training["notes"]]
-        with loop.on_stream():
-            outcome = job.outcome(recipe, model, training)
+        with loop.on_stream():  # The next seed trains the same model.
+            outcome = job.outcome(recipe, model, training).without_model()
         yield outcome
     loop.close()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
+from calibrant.calibrators.correction import CORRECTIONS
 from calibrant.comparison import SpanCalibrator
 from calibrant.comparison.cross_validation import Folds, make_folds, out_of_fold
 from calibrant.comparison.span_calibrator import entity_words, fit_entities
@@ -79,7 +80,8 @@ def measure_run(
       entities are, and under ``"shift"`` the same for each shifted part. ``entities`` is what was
       learned, by default from ``valid`` alone.
     - ``by_class`` measures each class of the test split, under ``"classes"``.
-    - ``fitted`` holds calibrators, by name, that are already fitted on ``valid``.
+    - ``fitted`` holds calibrators, by name, that are already fitted on ``valid``. One that was
+      corrected for new data may have any name.
     """
     known, results = fitted or {}, dict[str, Any]()
     under_shift: dict[str, Calibrator] = {}
@@ -90,7 +92,7 @@ def measure_run(
         results[name] = {"valid": measure(made.transform(valid)), "test": measure(calibrated)}
         if folds is not None and name == "identity":  # It learns nothing.
             results[name]["cross_validated"] = results[name]["valid"]
-        elif folds is not None and not made.needs_copies:  # Without copies it learns otherwise.
+        elif folds is not None and _is_of_validation(made):
             new = out_of_fold(calibrator_class(name)(), valid, folds)
             results[name]["cross_validated"] = measure(new)
         if ood is not None:
@@ -117,6 +119,11 @@ def measure_run(
                 found = results[name]["entities"].setdefault("shift", {})
                 found[other] = _measure_entities(made, entities, part)
     return results
+
+
+def _is_of_validation(made: Calibrator) -> bool:
+    """Return whether validation alone gives this calibrator, without copies or new data."""
+    return not made.needs_copies and not CORRECTIONS & made.learned().keys()
 
 
 def _measure_entities(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,6 +81,12 @@ class Outcome:
         """The predictions of each split that a run keeps."""
         kept = {"valid": self.valid, "test": self.test, "ood": self.ood}
         return {split: found for split, found in kept.items() if found is not None}
+
+    def without_model(self) -> Outcome:
+        """Return what another process needs to measure it, and leave the model as it was."""
+        if self.signals is not None:
+            self.signals.release()
+        return replace(self, signals=None)
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from typing import Any
 
 from torch import nn
 
+from calibrant.calibrators import calibrator_class
 from calibrant.experiments.history import LossCurve
 from calibrant.experiments.lean_engine import run_cell
 from calibrant.experiments.outcome import Outcome
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_checks import AUTO
 from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.predictions import Predictions
 from calibrant.tasks import task_of
@@ -145,8 +147,15 @@ def _predict(stack: Stack, data: StackedData, part: Any) -> list[Predictions]:
 def _can_stack(recipe: Recipe) -> bool:
     method = build_method(recipe)
     plain = recipe.accumulate == 1 and recipe.optimizer == "adamw"
-    can = plain and task_of(recipe.task).stacks
+    can = plain and task_of(recipe.task).stacks and not _asks_for_copies(recipe)
     return can and is_static(method) and not method.needs_model
+
+
+def _asks_for_copies(recipe: Recipe) -> bool:
+    """Whether the calibrator of a run must learn from corrupted copies: a stack makes none."""
+    if recipe.copies not in ((AUTO,), ("none",)):
+        return True
+    return recipe.calibrator != AUTO and calibrator_class(recipe.calibrator).needs_copies
 
 
 def _body(recipe: Recipe) -> str:

@@ -6,6 +6,7 @@ the same pass, and predictions keep them for calibrators.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,13 @@ class WithSignals(nn.Module):
         self.register_buffer("centres", centres)
         self.to(next(model.parameters()).device)
         self.train(model.training)
-        find_head(model)[1].register_forward_pre_hook(self._keep)
+        self._hook = find_head(model)[1].register_forward_pre_hook(self._keep)
+
+    def release(self) -> None:
+        """Remove what was put into the model inside: it may be trained on."""
+        self._hook.remove()
+        if self.damage is not None:
+            self.damage.release()
 
     @property
     def config(self) -> Any:
@@ -130,9 +137,18 @@ def _collected(model: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
     """Return the features of some labelled training examples, as unit vectors, and their labels."""
     kept: list[Any] = []
     hook = find_head(model)[1].register_forward_pre_hook(lambda _, args: kept.append(args[0]))
+    try:
+        pairs = list(_some_pairs(model, rows, kept))
+    finally:  # Else the hook would keep what every later pass gives to the head.
+        hook.remove()
+    features, labels = zip(*pairs, strict=True)
+    return torch.cat(features), torch.cat(labels)
+
+
+def _some_pairs(model: nn.Module, rows: Rows, kept: list[Any]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield features and labels, batch by batch; a hook puts the head's input into ``kept``."""
     plan, count = rows.plan(min(_BATCH, len(rows)), 1, 0), 0
     taken = dict.fromkeys(plan.rows, 0)
-    features, labels = [], []
     for bucket in plan.order.tolist():
         numbers = torch.as_tensor(plan.rows[bucket][taken[bucket]], device=rows.device)
         taken[bucket] += 1
@@ -143,13 +159,10 @@ def _collected(model: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
             raise InputError("The head of the model was not called: signals cannot be computed.")
         found = _pooled(kept.pop(), logits, inputs.get("attention_mask"))
         known = truth != IGNORED
-        features.append(nn.functional.normalize(found[known], dim=-1))
-        labels.append(truth[known])
+        yield nn.functional.normalize(found[known], dim=-1), truth[known]
         count += int(known.sum())
         if count >= _EXAMPLES:
-            break
-    hook.remove()
-    return torch.cat(features), torch.cat(labels)
+            return
 
 
 def _centres(points: Tensor, several: int) -> Tensor:
