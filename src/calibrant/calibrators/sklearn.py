@@ -16,6 +16,7 @@ from calibrant.predictions import Predictions
 require("sklearn", "sklearn", "CalibratedClassifier")
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone  # noqa: E402
+from sklearn.frozen import FrozenEstimator  # noqa: E402
 from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.model_selection import check_cv, cross_val_predict  # noqa: E402
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable  # noqa: E402
@@ -79,15 +80,20 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             given = {"sample_weight": weights} if _takes_weights(estimator) else {}
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        frozen = isinstance(estimator, FrozenEstimator)
+        self.classes_, labels = _places(estimator, y) if frozen else _distinct(y)
         if weights is not None and (found := len(np.unique(labels[weights > 0]))) < 2:
             raise InputError(
                 "CalibratedClassifier needs at least 2 classes whose examples have a weight above "
                 f"0, got {found} class."
             )
-        folds = check_cv(_folds(self.cv, self.classes_, labels), y, classifier=True)
-        options = {"cv": folds, "n_jobs": self.n_jobs, "method": _response(estimator)}
-        scores = cross_val_predict(clone(estimator), X, y, params=given, **options)
+        _check_one_score_per_class(estimator, len(self.classes_))
+        if frozen:  # It has seen none of the examples.
+            scores = getattr(estimator, _response(estimator))(X)
+        else:
+            folds = check_cv(_folds(self.cv, self.classes_, labels), y, classifier=True)
+            options = {"cv": folds, "n_jobs": self.n_jobs, "method": _response(estimator)}
+            scores = cross_val_predict(clone(estimator), X, y, params=given, **options)
         made = _predictions(scores, labels, estimator, weights)
         self.calibrator_ = self._calibrator().fit(made)
         self.estimator_ = clone(estimator).fit(X, y, **given)
@@ -133,6 +139,37 @@ def _response(estimator: Any) -> str:
         f"CalibratedClassifier needs a classifier with decision_function or predict_proba; "
         f"{type(estimator).__name__} has neither."
     )
+
+
+def _distinct(y: Any) -> tuple[np.ndarray, np.ndarray]:
+    classes, labels = np.unique(y, return_inverse=True)
+    return classes, labels
+
+
+def _places(estimator: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the classes of a fitted classifier, of which ``y`` may lack some, and their places."""
+    classes = np.asarray(estimator.classes_)
+    places = {label: k for k, label in enumerate(classes.tolist())}
+    found = [places.get(label, -1) for label in np.asarray(y).tolist()]
+    if found and min(found) < 0:
+        raise InputError(
+            f"CalibratedClassifier: the label {np.asarray(y)[found.index(-1)]} is not one of the "
+            f"{len(classes)} classes that the classifier was fitted on."
+        )
+    return classes, np.array(found, np.int64)
+
+
+def _check_one_score_per_class(estimator: Any, classes: int) -> None:
+    """Refuse scores of pairs of classes: of three classes they look like scores of classes."""
+    if classes < 3 or _response(estimator) != "decision_function":
+        return
+    settings = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    for name, value in settings.items():
+        if name.endswith("decision_function_shape") and value == "ovo":
+            raise InputError(
+                "CalibratedClassifier needs one score per class, and with "
+                f"{name}='ovo' there is one per pair of classes: use 'ovr'."
+            )
 
 
 def _takes_weights(estimator: Any) -> bool:

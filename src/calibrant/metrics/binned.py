@@ -90,7 +90,8 @@ def overconfidence_error(
 def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Mean over the K columns of the one-against-rest ECE of p_k; absent classes count.
 
-    Kull et al. 2019. K is the number of columns, not the largest label.
+    Kull et al. 2019. K is the number of columns, not the largest label. Of multi-label claims with
+    unknown labels, the columns count by their known ones.
 
     >>> round(classwise_ece(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])), 3)
     0.4
