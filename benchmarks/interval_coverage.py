@@ -4,12 +4,14 @@ Draws samples from models whose calibration is known, and prints for each metric
 interval holds the true value, how often it holds the estimate itself, and its mean width: first for
 independent examples, then for words of sentences that are alike, and then for the ECE alone: of
 few and many examples, of models that are off everywhere, in one bin or in both directions. There it
-also counts the intervals that reach 0 although the ECE is more than chance. The figures in
-docs/decisions/0005-basic-intervals.md and 0012-intervals-of-groups.md come from
+also counts the intervals that reach 0 although the ECE is more than chance. ``losses`` are NLL and
+Brier score alone, of the same sentences and of naive Bayes, whose losses have a heavy tail. The
+figures in docs/decisions/0005-basic-intervals.md and 0012-intervals-of-groups.md come from
 
     python benchmarks/interval_coverage.py --part independent --samples 100
     python benchmarks/interval_coverage.py --part grouped --samples 300
     python benchmarks/interval_coverage.py --part ece --samples 300
+    python benchmarks/interval_coverage.py --part losses --samples 300
 """
 
 import argparse
@@ -44,7 +46,12 @@ from calibrant.metrics import (
     replicate,
     smooth_ece,
 )
-from calibrant.metrics.bootstrap import _weights, effective_groups
+from calibrant.metrics.bootstrap import (
+    _weights,
+    effective_groups,
+    skewness_of_mean,
+    tells_of_mistakes,
+)
 from calibrant.metrics.interval_ends import interval_of
 from calibrant.metrics.null_ece import least_ece
 
@@ -56,7 +63,10 @@ METHODS = {
     "independent": ("percentile", "basic", "auto"),
     "grouped": ("percentile", "auto"),
     "ece": ("percentile", "auto"),
+    "losses": ("percentile", "auto"),
 }
+# Naive Bayes: how far apart its classes are, and a factor of its log-odds.
+NAIVE_BAYES = {"naive bayes": (0.8, 1), "rare mistakes": (1.1, 1), "ten times as sure": (0.8, 10)}
 # How often a model is right at a confidence, where this is not a power of it.
 CURVES = {
     "one bin": lambda c: np.where(c > 14 / 15, c - 0.2, c),
@@ -70,11 +80,13 @@ WORDS = 12  # Mean length of a sentence.
 def draw(rng, power, n=1000, sentences=0, alike=0.0, unequal=False):
     """Predictions that are right with probability confidence^power: honest where power is 1.
 
-    ``power`` is also the name of one of the ``CURVES``.
+    ``power`` is also the name of one of the ``CURVES``, or of a kind of ``NAIVE_BAYES``.
 
     Of ``sentences``, confidence and correctness have a normal part that all words share, of the
     intra-class correlation ``alike``; their lengths are 12, or geometric with that mean.
     """
+    if power in NAIVE_BAYES:
+        return naive_bayes(rng, *NAIVE_BAYES[power], n)
     groups = {}
     sentence = np.arange(n)
     if sentences:
@@ -92,6 +104,19 @@ def draw(rng, power, n=1000, sentences=0, alike=0.0, unequal=False):
     columns = (np.arange(CLASSES) - turn[:, None]) % CLASSES
     probabilities = np.take_along_axis(scores, columns, axis=1)
     return Predictions.from_probabilities(probabilities, (first + turn) % CLASSES, groups=groups)
+
+
+def naive_bayes(rng, apart, factor, n):
+    """Log-odds of three classes from twelve features that are taken as independent.
+
+    They share a part of the noise, and the spread of the classes differs.
+    """
+    means = apart * np.random.default_rng(5).normal(size=(3, 12))
+    label, shared = rng.integers(3, size=n), rng.normal(size=(n, 1))
+    noise = np.sqrt(0.6) * shared + np.sqrt(0.4) * rng.normal(size=(n, 12))
+    features = means[label] + np.array([0.7, 1.0, 1.3])[label, None] * noise
+    away = ((features[:, None] - means) ** 2).sum(axis=2)
+    return Predictions.from_logits(-factor * away / 2, label)
 
 
 def _uniform(rng, sentence, alike):
@@ -112,6 +137,11 @@ def truth(power, metrics):
 
 def cases(part):
     """The settings of the samples, by name."""
+    if part == "losses":
+        sizes = (50, 150, 500, 5000)
+        kinds = (1.0, 1.5, *NAIVE_BAYES)
+        alone = {f"power={kind} n={n}": {"power": kind, "n": n} for kind in kinds for n in sizes}
+        return alone | cases("grouped")
     if part == "independent":
         return {f"power={power}": {"power": power} for power in (1.0, 1.3, 2.0)}
     if part == "ece":
@@ -144,20 +174,23 @@ def measure(options, settings, metrics):
         # Blocks that hold nothing are left out: they are never drawn, but cost time.
         used, block = np.unique(assign_blocks(p), return_inverse=True)
         where = {"block": block, "blocks": len(used), "classwise": options.part == "independent"}
-        state, each = accumulate(p, **where), confidences(p, block)
+        state = accumulate(p, **where)
+        each = confidences(p, block) if options.part != "losses" else None
         groups, drawn = effective_groups(state), replicates_of(metrics, state, each, options)
         known = state if "sentences" in settings else state.total()
-        least = least_ece(known, replicates=options.replicates)
+        least = least_ece(known, replicates=options.replicates) if ece in metrics else None
         chance = chance_ece(known, quantile=VERDICT)[1] if options.part == "ece" else np.inf
         for metric in metrics:
             values, estimate = drawn[metric], metric(p)
             if values is None or np.isnan(values).all() or np.isnan(estimate):
                 continue
+            if not tells_of_mistakes(metric, state, estimate, None):
+                continue
+            skewness = skewness_of_mean(metric, state)
             for method in METHODS[options.part]:
                 known_end = least if metric is ece else None
-                found = interval_of(
-                    metric, values, estimate, method=method, groups=groups, least=known_end
-                )
+                beside = {"groups": groups, "least": known_end, "skewness": skewness}
+                found = interval_of(metric, values, estimate, method=method, **beside)
                 low, high = found[0] - 1e-12, found[1] + 1e-12
                 held = (low <= true[metric] <= high, low <= estimate <= high)
                 row = (*held, high - low, estimate > chance, estimate > chance and low < 1e-6)
@@ -167,7 +200,7 @@ def measure(options, settings, metrics):
         beside = {"doubted": doubted, "doubted_from_0": reaches_0} if options.part == "ece" else {}
         yield {
             "metric": metric.__name__, "method": method, "true": true[metric],
-            "covers": covered, "holds": held, "width": width, **beside,
+            "covers": covered, "holds": held, "width": width, "intervals": len(rows), **beside,
         }  # fmt: skip
 
 
@@ -203,7 +236,9 @@ def main() -> None:
     parser.add_argument("--only", default="", help="the cases whose name holds this")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
-    metrics = {"grouped": GROUPED, "ece": [ece]}.get(options.part, ADDITIVE + SORTED)
+    metrics = {"grouped": GROUPED, "ece": [ece], "losses": [nll, brier]}.get(
+        options.part, ADDITIVE + SORTED
+    )
     started, rows = time.perf_counter(), []
     chosen = {name: case for name, case in cases(options.part).items() if options.only in name}
     for name, settings in chosen.items():

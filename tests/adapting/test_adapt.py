@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, Temperature, accuracy, adapt, nll
-from calibrant.adapting.label_shift import bbse, em
+from calibrant.adapting.label_shift import bbse, em, most_likely
 from calibrant.adapting.set_level import SetPoint, fit_line
 from calibrant.calibrators import CALIBRATORS, Identity
 from calibrant.calibrators.correction import BIAS, SHIFT, corrected
@@ -48,8 +48,7 @@ def test_em_equals_plain_loops():
             posterior = q / prior * row
             total += posterior / posterior.sum()
         q = total / len(new)
-    found = em(new, prior, np.arange(100), old, np.arange(200), 50, np.random.default_rng(0))
-    np.testing.assert_allclose(found.weights * prior, q, atol=1e-6)
+    np.testing.assert_allclose(most_likely(new, prior) * prior, q, atol=1e-6)
 
 
 def test_em_replicates_are_what_em_finds_in_replicates():
@@ -57,11 +56,11 @@ def test_em_replicates_are_what_em_finds_in_replicates():
     p, v = sample(1500, NEW, seed=1), sample(1500, seed=2)
     new, old = (np.asarray(q.probabilities()) for q in (p, v))
     units, random = np.arange(1500), np.random.default_rng(0)
-    found = em(new, old.mean(axis=0), units, old, units, 400, random)
+    found = em(new, units, old, v.labels, units, 400, random)
     fits = []
     for _ in range(60):
-        a, b = new[random.integers(0, 1500, 1500)], old[random.integers(0, 1500, 1500)]
-        fits.append(em(a, b.mean(axis=0), units, b, units, 1, random).weights)
+        a, b = random.integers(0, 1500, (2, 1500))
+        fits.append(em(new[a], units, old[b], v.labels[b], units, 1, random).weights)
     np.testing.assert_allclose(found.changes.std(axis=0), np.std(fits, axis=0), rtol=0.4)
 
 
@@ -111,6 +110,65 @@ def test_intervals_hold_for_all_classes_at_once():
         found = adapt(map_, v, new, method="em", bootstrap=100, level=0.9)
         inside += all(s.low <= t <= s.high for s, t in zip(found.classes, NEW, strict=True))
     assert inside >= 40
+
+
+def naive_bayes(n, shares, random):
+    """Log-odds of twelve features that share noise, but are taken as independent."""
+    means = 0.8 * np.random.default_rng(5).normal(size=(3, 12))
+    labels = random.choice(3, n, p=shares)
+    noise = np.sqrt(0.6) * random.normal(size=(n, 1)) + np.sqrt(0.4) * random.normal(size=(n, 12))
+    features = means[labels] + np.array([0.7, 1.0, 1.3])[labels, None] * noise
+    away = ((features[:, None] - means) ** 2).sum(axis=2)
+    return Predictions.from_logits(-away / 2, labels)
+
+
+def test_em_holds_with_a_calibrator_that_does_not_fit():
+    """No temperature makes naive Bayes honest: none of 30 joint intervals of EM held.
+
+    benchmarks/class_shares.py has more cases.
+    """
+    new, held = np.array([1, 2, 3]) / 6, 0
+    for seed in range(100, 130):
+        random = np.random.default_rng(seed)
+        valid, data = naive_bayes(1000, None, random), naive_bayes(5000, new, random)
+        found = adapt(Temperature().fit(valid), valid, data, method="em", bootstrap=100)
+        held += all(c.low <= s <= c.high for c, s in zip(found.classes, new, strict=True))
+    assert held >= 26
+
+
+def test_expected_accuracy_knows_that_a_calibrator_does_not_fit():
+    """Weighted as the new data, validation rows show how far off it is: 0 of 20 held.
+
+    The spread of the classes differs: a temperature is too sure of the one that becomes frequent.
+    """
+    random, held = np.random.default_rng(0), 0
+
+    def draw(share):
+        labels = random.random(2000) < share
+        logits = np.where(labels, random.normal(1, 2, 2000), random.normal(-3, 0.5, 2000))
+        return Predictions.from_logits(logits, labels)
+
+    for _ in range(20):
+        valid, data = draw(0.5), draw(0.1)
+        found = adapt(Temperature().fit(valid), valid, data, method="em", bootstrap=100)
+        right, expected = accuracy(found.calibrator.transform(data)), found.expected_accuracy
+        held += expected.low <= right <= expected.high
+    assert held >= 17
+
+
+def test_em_takes_a_class_without_labels_from_its_probabilities():
+    """A class that is too rare for 1,000 rows is believed from the model, and may be frequent."""
+    old, new = np.array([0.4, 0.3, 0.2999, 0.0001]), [0.3, 0.2, 0.3, 0.2]
+
+    def knowing_the_old_shares(p):
+        return Predictions.from_logits(p.scores + np.log(4 * old), p.labels)
+
+    valid = knowing_the_old_shares(sample(1000, old))
+    assert (valid.labels != 3).all()
+    data = knowing_the_old_shares(sample(3000, new, seed=1))
+    found = adapt(Identity().fit(valid), valid, data, method="em")
+    assert found.classes[3].before < 0.001
+    assert found.classes[3].low <= 0.2 <= found.classes[3].high
 
 
 def test_labels_of_the_new_data_are_not_looked_at(valid, fitted):

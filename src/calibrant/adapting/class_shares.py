@@ -18,7 +18,7 @@ from calibrant.charts.numbers import percent
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.predictions import Predictions
-from calibrant.watching.reference import gap_spread, unit_starts
+from calibrant.watching.reference import unit_starts
 from calibrant.watching.sums import Estimate
 
 __all__ = ["adapt_class_shares"]
@@ -45,16 +45,15 @@ def adapt_class_shares(
     labels, random = to_numpy(valid.labels), np.random.default_rng(settings["seed"])
     replicates = settings["bootstrap"]
     if method == "em":
-        prior = np.maximum(old.mean(axis=0), 1e-12)
-        found = em(new, prior, units_new, old, units_old, replicates, random)
+        found = em(new, units_new, old, labels, units_old, replicates, random)
     else:
         _check_all_classes(labels, valid)
-        prior = np.bincount(labels, minlength=valid.classes) / len(labels)
         tops = new.argmax(axis=1), units_new, old.argmax(axis=1), labels, units_old
         found = bbse(*tops, valid.classes, replicates, random)
     checks = _checks(found, old, new, labels, units_old, units_new, random)
     moved = _moved(old, new, units_old, units_new, settings, random)
-    classes = _shares(found, prior, valid.names, settings["level"], moved)
+    prior = found.prior
+    classes = _shares(found, len(unlabelled), valid.names, settings["level"], moved)
     changed = any(share.changed for share in classes)
     about = {
         "method": method,
@@ -64,17 +63,16 @@ def adapt_class_shares(
     }
     weights = _kept_possible(found, prior, len(unlabelled)) if changed else np.ones(len(prior))
     result = corrected(calibrator, bias=np.log(weights), about=about) if changed else calibrator
-    confidence, _, correct = top_label(calibrator.transform(valid))
-    variance = gap_spread(confidence, correct, unit_starts(valid, by))[0]
+    confidence, _, correct = top_label(result.transform(valid))
+    gap = _weighted_gap(confidence - correct, weights[labels], units_old)
     return Adaptation(
         result,
         method,
         len(unlabelled),
         changed,
-        float(correct.mean()),
-        float(confidence.mean()),
+        *_means(calibrator, valid),
         float(new.max(axis=1).mean()),
-        _expected(found, new, weights, variance, settings["level"]),
+        _expected(found, new, weights, gap, settings["level"]),
         classes,
         checks=checks,
         settings={**settings, "keep_together": by, "by": by},  # by: its old name.
@@ -83,6 +81,12 @@ def adapt_class_shares(
 
 def _honest(calibrator: Calibrator, predictions: Predictions) -> np.ndarray:
     return np.asarray(to_numpy(calibrator.transform(predictions).probabilities()), np.float64)
+
+
+def _means(calibrator: Calibrator, valid: Predictions) -> tuple[float, float]:
+    """Return the accuracy and the mean confidence of the validation data."""
+    confidence, _, correct = top_label(calibrator.transform(valid))
+    return float(correct.mean()), float(confidence.mean())
 
 
 def _units(predictions: Predictions, by: str | None) -> np.ndarray:
@@ -183,24 +187,25 @@ def _moved(
 
 
 def _shares(
-    found: ShiftEstimate, prior: np.ndarray, names: Sequence[str], level: float, moved: bool
+    found: ShiftEstimate, rows: int, names: Sequence[str], level: float, moved: bool
 ) -> tuple[ClassShare, ...]:
     """Return the shares of the classes, with intervals that hold for all at once.
 
     No share has changed unless the data have ``moved``.
     """
+    prior = found.prior
     after = found.weights * prior
     after = after / after.sum()  # Exactly 1 where there is one class alone.
     changes = found.changes * prior + found.weights * found.prior_changes
     half, multiple = _joint_half(changes, level)
     half_of_change, _ = _joint_half(changes - found.prior_changes, level)
-    half = np.where(after > 0, half, np.maximum(half, found.unseen))
-    # Whatever classes without any weight have, is taken from the others: 3 / n of all together.
-    unseen = np.where(after > 0, float(np.max(found.unseen, initial=0.0, where=after == 0)), 0.0)
-    least = np.maximum(0.0, after - half - unseen)
+    below, above = _as_of_counts(after, half, multiple, rows)
+    above = np.where(after > 0, above, np.maximum(above, found.unseen))
+    # Whatever classes without any weight have, is taken from the others.
+    least = np.maximum(0.0, after - below - found.unseen * (after == 0).any())
     # Of classes that may be absent after all, the others may have what was found.
     absent = np.where(found.presence > multiple, 0.0, after) * (least > 0)
-    least, most = np.where(absent > 0, 0.0, least), after + half + absent.sum() - absent
+    least, most = np.where(absent > 0, 0.0, least), after + above + absent.sum() - absent
     return tuple(
         ClassShare(
             name,
@@ -212,6 +217,21 @@ def _shares(
         )
         for k, name in enumerate(names)
     )
+
+
+def _as_of_counts(
+    after: np.ndarray, half: np.ndarray, multiple: float, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far intervals go below and above shares that vary more where they are larger.
+
+    Wilson's interval (1927) of a share q that varies by s² + (q − q̂) / n, for n rows: too few rows
+    of a rare class make its share small and its standard error s, too.
+    """
+    error = half / multiple if multiple else half
+    growth = np.minimum(error**2 / np.maximum(after, 1e-12), 1 / rows)
+    middle = multiple**2 * growth / 2
+    root = np.sqrt(middle**2 + half**2)
+    return np.minimum(root - middle, half), root + middle
 
 
 def _kept_possible(found: ShiftEstimate, prior: np.ndarray, rows: int) -> np.ndarray:
@@ -233,13 +253,26 @@ def _joint_half(changes: np.ndarray, level: float) -> tuple[np.ndarray, float]:
     return errors * multiple, multiple
 
 
+def _weighted_gap(off: np.ndarray, weights: np.ndarray, units: np.ndarray) -> tuple[float, float]:
+    """Return the weighted mean of confidence − correct, ``off``, and its variance over units."""
+    gap = float(weights @ off / weights.sum())
+    sums = np.bincount(units, weights * (off - gap))
+    return gap, float(sums @ sums) / float(weights.sum()) ** 2
+
+
 def _expected(
-    found: ShiftEstimate, new: np.ndarray, weights: np.ndarray, variance: float, level: float
+    found: ShiftEstimate,
+    new: np.ndarray,
+    weights: np.ndarray,
+    gap: tuple[float, float],
+    level: float,
 ) -> Estimate:
     """Return the mean confidence after the correction, and where the accuracy lies.
 
     The predictions are those of ``weights``, the ones that are applied; what they are right about
-    depends on the true weights, which may be any of the replicates of ``found``.
+    depends on the true weights, which may be any of the replicates of ``found``. No weights make a
+    calibrator honest that does not fit, so the interval also allows for the ``gap`` of validation
+    rows that are weighted as the new data. It may be noise, so the value stays inside.
     """
     rows = new[:: -(-len(new) // 20_000)]
     moved = new * np.maximum(weights, 1e-9)
@@ -251,7 +284,8 @@ def _expected(
         likely = rows * np.maximum(found.weights + change, 1e-9)
         right = np.take_along_axis(likely, predicted, axis=1)[:, 0] / likely.sum(axis=1)
         accuracies.append(float(right.mean()))
-    variance += float(np.mean((np.array(accuracies) - value) ** 2))
+    variance = gap[1] + float(np.mean((np.array(accuracies) - value) ** 2))
     variance += float((each * (1 - each)).sum()) / len(each) ** 2
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
-    return Estimate(value, max(0.0, value - half), min(1.0, value + half))
+    low, high = value - max(gap[0], 0.0) - half, value - min(gap[0], 0.0) + half
+    return Estimate(value, max(0.0, low), min(1.0, high))

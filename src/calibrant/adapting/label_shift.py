@@ -16,107 +16,132 @@ import numpy as np
 
 from calibrant.errors import InputError
 
-__all__ = ["ShiftEstimate", "bbse", "effective_size", "em", "replicate_means"]
+__all__ = ["ShiftEstimate", "bbse", "effective_size", "em", "most_likely", "replicate_means"]
 
 _MOST_STEPS = 10_000
 _STEPS_WITHOUT = 300  # Of a fit without one class.
 _SURELY_PRESENT = 8.0  # Standard errors above 0.
-_SURELY_ABSENT = 3.0  # Standard errors by which the likelihood falls if the class is added.
 _NOT_FOUND = 1e-9  # EM comes close to a weight of 0, but not there.
 _PRECISE = 1e-10
 _LEAST_APART = 1e-3  # Smallest singular value of the shares of predictions by true class.
-_LEAST_INFORMED = 1e-7  # Of the information matrix of the weights, relative to its largest.
+_LEAST_INFORMED = 1e-6  # Smallest singular value of the same for the functions of EM.
 
 
 class ShiftEstimate(NamedTuple):
     """Weights (K,), and what they would be in bootstrap replicates, as differences (R, K).
 
-    ``prior_changes`` are those of the old shares. ``apart`` says how well the classes can be
-    distinguished, from 0 (not at all) to 1. ``presence`` says by how many standard errors each
-    weight is above 0. ``unseen`` is the share that a class without any weight may still have.
+    ``prior`` are the old shares, and ``prior_changes`` what they would be. ``apart`` says how well
+    the classes can be distinguished, from 0 (not at all) to 1. ``presence`` says by how many
+    standard errors each weight is above 0. A class without any weight may still have the share
+    ``unseen``.
     """
 
     weights: np.ndarray
     changes: np.ndarray
+    prior: np.ndarray
     prior_changes: np.ndarray
     apart: float
     presence: np.ndarray
-    unseen: np.ndarray
+    unseen: float
 
 
 def em(
-    new: np.ndarray, prior: np.ndarray, unit_new: np.ndarray, old: np.ndarray, unit_old: np.ndarray,
-    replicates: int, random: np.random.Generator,
+    new: np.ndarray, unit_new: np.ndarray, old: np.ndarray, labels: np.ndarray,
+    unit_old: np.ndarray, replicates: int, random: np.random.Generator,
 ) -> ShiftEstimate:  # fmt: skip
-    """Return the weights that make honest probabilities ``new`` (n, K) most likely.
+    """Return the weights that make probabilities ``new`` (n, K) most likely, by labelled old ones.
 
-    ``prior`` are the old shares of the classes, the means of ``old``: so data like the old ones
-    have weights of 1. ``unit_new`` and ``unit_old`` number the units of the rows, which replicates
-    draw. A replicate takes one step of Newton from the optimum, where r_k = Σ_i p_ik / (n d_i
-    prior_k) is 1 with d_i = Σ_k w_k p_ik. A weight that ends at 0 has r_k < 1. Only where that is
-    more than chance the class is absent: its share is then below 3 / (n (1 − r_k)), the rule of
-    three, as the log-likelihood is concave. Any other may as well be there, and takes part in the
-    step: where classes are hard to tell apart, it is by chance which of them end at 0.
+    EM looks for w with mean_new p_j / d = mean_old p_j for all j, where d = Σ_k w_k p_k. If the
+    probabilities are honest, the true weights fulfil this. If they are not, EM is sure of weights
+    that are wrong. Label shift alone makes mean_new h = Σ_k w_k mean_old [y = k] h for any function
+    h. So EM only says which functions tell most, h_j = p_j / d, and labels say what they are worth:
+    w = A⁻¹ mean_new h with A_jk = mean_old [y = k] h_j. Where the probabilities are honest, both
+    have the same limit. Replicates draw the units of both samples, numbered by ``unit_new`` and
+    ``unit_old``.
 
-    >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.9, 0.1]])
-    >>> old, units = np.array([[0.9, 0.1], [0.2, 0.8]]), np.arange(3)
-    >>> found = em(p, old.mean(axis=0), units, old, units[:2], 10, np.random.default_rng(0))
-    >>> (found.weights * old.mean(axis=0)).round(2)
+    >>> old, labels = np.repeat([[0.9, 0.1], [0.2, 0.8]], 10, axis=0), np.repeat([0, 1], 10)
+    >>> labels[[0, 10, 11]] = [1, 0, 0]  # So the probabilities are honest.
+    >>> units, random = np.arange(20), np.random.default_rng(0)
+    >>> found = em(old[[0, 10, 0]], units[:3], old, labels, units, 10, random)
+    >>> (found.weights * found.prior).round(2)
     array([0.79, 0.21])
     """
-    weights = _fixed_point(new, prior)
-    weights[weights <= _NOT_FOUND] = 0.0
-    score = new / (new @ weights)[:, None]
-    drawn = replicate_means(score, unit_new, replicates, random) - score.mean(axis=0)
-    prior_changes = replicate_means(old, unit_old, replicates, random) - old.mean(axis=0)
-    missing = 1 - score.mean(axis=0) / prior
-    noise = (drawn - prior_changes).std(axis=0) / prior
-    absent = (weights == 0) & (missing > _SURELY_ABSENT * noise)
-    inside = ~absent
-    information = score[:, inside].T @ score[:, inside] / len(new)
-    scaled = information * np.outer(prior[inside], prior[inside])
-    values = np.linalg.eigvalsh(scaled)
-    apart = float(values[0] / values[-1])
+    known = _known_classes(old, labels, int(unit_old.max()) + 1)
+    prior = known.mean(axis=0)
+    likely = most_likely(new, old.mean(axis=0))
+    # A class that EM does not find may still have one row.
+    used = np.maximum(likely, np.minimum(1 / (len(new) * np.maximum(prior, 1e-12)), 1.0))
+    h_new, h_old = (p / (p @ used)[:, None] for p in (new, old))
+    joint = h_old.T @ known / len(old)
+    by_class = joint / joint.max(axis=1, keepdims=True) / prior
+    apart = float(np.linalg.svd(by_class, compute_uv=False)[-1])
     if apart < _LEAST_INFORMED:
         raise InputError(_not_apart("the probabilities of the new data"))
-    step = np.linalg.solve(information, (drawn - prior_changes)[:, inside].T).T
-    changes = np.zeros((replicates, len(prior)))
-    changes[:, inside] = step
-    known = np.zeros(len(prior))  # The variances that the likelihood alone knows of.
-    known[inside] = np.diag(np.linalg.inv(information)) / len(new)
-    presence = _presence(new, weights, prior, changes.std(axis=0), np.sqrt(known))
-    unseen = np.where(absent, 3 / (len(new) * np.where(absent, missing, 1.0)), 3 / len(new))
-    return ShiftEstimate(weights, changes, prior_changes, apart, presence, unseen)
+    raw = _solved(joint, h_new.mean(axis=0))
+    weights = np.maximum(raw, 0.0)
+    weights /= float(weights @ prior)
+    changes = replicate_means(h_new, unit_new, replicates, random)
+    prior_changes = np.empty_like(changes)
+    for r, shown in enumerate(changes):
+        times = _unit_counts(unit_old, random)[unit_old]
+        times /= times.sum()
+        changes[r] = _solved((h_old * times[:, None]).T @ known, shown) - raw
+        prior_changes[r] = times @ known - prior
+    presence = _presence(new, likely, old.mean(axis=0), changes.std(axis=0))
+    unseen = 3 / len(new)  # The rule of three.
+    return ShiftEstimate(weights, changes, prior, prior_changes, apart, presence, unseen)
+
+
+def _known_classes(old: np.ndarray, labels: np.ndarray, units: int) -> np.ndarray:
+    """Return labels as rows of shares (n, K), with beliefs where no label says anything.
+
+    A class without a label is taken from the probabilities. So is 1 / (units + 1) of each row,
+    one unit in all, so that replicates without any example of a class can be solved.
+    """
+    known = np.zeros_like(old)
+    known[np.arange(len(old)), labels] = 1.0
+    missing = ~known.any(axis=0)
+    known *= 1 - old[:, missing].sum(axis=1, keepdims=True)
+    known[:, missing] = old[:, missing]
+    return np.asarray((units * known + old) / (units + 1))
+
+
+def _solved(joint: np.ndarray, shown: np.ndarray) -> np.ndarray:
+    """Return w with ``joint`` w = ``shown``."""
+    return np.asarray(np.linalg.lstsq(joint, shown, rcond=None)[0])
 
 
 def _presence(
-    new: np.ndarray, weights: np.ndarray, prior: np.ndarray, errors: np.ndarray, known: np.ndarray
+    new: np.ndarray, weights: np.ndarray, prior: np.ndarray, errors: np.ndarray
 ) -> np.ndarray:
     """Return by how many standard errors each weight is above 0, by the likelihood near 0.
 
     There the likelihood is no parabola: a few rows decide about a rare class, and where it is
     absent, an estimate is often several of its standard errors. The root of the likelihood ratio
     (Wilks 1938) against weights without the class counts instead, as errors of the likelihood
-    alone; where ``errors`` are larger, because units or the old shares vary, it is as many fewer.
+    alone; where ``errors`` are larger, because units or the old rows vary, it is as many fewer.
     """
+    score = new / (new @ weights)[:, None]
+    known = np.sqrt(np.diag(np.linalg.pinv(score.T @ score)))  # What the likelihood alone knows.
     found = np.where(errors > 0, weights / np.where(errors > 0, errors, 1.0), 0.0)
     highest = np.log(new @ weights).sum()
     for k in np.flatnonzero((found > 0) & (found < _SURELY_PRESENT)):
         others = np.delete(np.arange(len(weights)), k)
-        without = _fixed_point(new[:, others], prior[others], _STEPS_WITHOUT)
+        without = most_likely(new[:, others], prior[others], _STEPS_WITHOUT)
         ratio = 2 * (highest - np.log(np.maximum(new[:, others] @ without, 1e-300)).sum())
         found[k] = math.sqrt(max(ratio, 0.0)) * min(1.0, known[k] / errors[k])
     return found
 
 
-def _fixed_point(new: np.ndarray, prior: np.ndarray, most: int = _MOST_STEPS) -> np.ndarray:
-    """Iterate w_k ← w_k / prior_k · mean of p_ik / d_i: each step raises the likelihood."""
+def most_likely(new: np.ndarray, prior: np.ndarray, most: int = _MOST_STEPS) -> np.ndarray:
+    """Return the weights of EM: w_k ← w_k / prior_k · mean p_k / d raises the likelihood."""
     weights = np.ones(len(prior))
     for _ in range(most):
         better = weights * (new / (new @ weights)[:, None]).mean(axis=0) / prior
         if np.abs(better - weights).max() < _PRECISE * max(1.0, float(better.max())):
             break
         weights = better
+    better[better <= _NOT_FOUND] = 0.0
     return np.asarray(better)
 
 
@@ -155,8 +180,8 @@ def bbse(
         prior_changes[r] = drawn / drawn.sum() - prior
     errors = changes.std(axis=0)
     presence = np.where(errors > 0, weights / np.where(errors > 0, errors, 1.0), np.inf)
-    unseen = np.full(classes, 3 / len(predicted_new))
-    return ShiftEstimate(weights, changes, prior_changes, apart, presence, unseen)
+    unseen = 3 / len(predicted_new)
+    return ShiftEstimate(weights, changes, prior, prior_changes, apart, presence, unseen)
 
 
 def _not_apart(what: str) -> str:

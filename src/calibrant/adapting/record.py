@@ -55,7 +55,7 @@ class Adaptation:
     >>> found.method, found.changed
     ('em', True)
     >>> print(found.verdict[0])
-    Class frequencies have changed: '0' 49.4 % → 81.0 %, '1' 50.6 % → 19.0 %.
+    Class frequencies have changed: '0' 49.2 % → 80.7 %, '1' 50.8 % → 19.3 %.
     """
 
     calibrator: Calibrator

@@ -40,6 +40,7 @@ __all__ = [
     "independent_units",
     "rarer_kind",
     "replicate",
+    "skewness_of_mean",
     "tells_of_mistakes",
 ]
 
@@ -92,13 +93,14 @@ def bootstrap_interval(
       which is their number where all have one size.
     - Without the few bad groups a sample looks better and more certain than it is. So the ends are
       those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier)
-      where that is wider. Where every group is all right, the lower end of accuracy and F1
-      is 0.025^(1/G); of independent examples, G is their number. Calibration errors then reach
-      1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The AUROC is a mean over
-      as many as there are of the rarer kind (mistakes, or positives), so G is their number: with
-      five mistakes that all rank last, the lower end is 0.025^(1/5). The largest coverage within
-      a risk is often one that noise took there, in replicates too: the lower end is at most the
-      largest coverage whose risk is smaller by more than chance.
+      where that is wider. The upper end of NLL and Brier also allows for the skewness of the
+      losses by Hall's transformation (1992). Where every group is all right, the lower end of
+      accuracy and F1 is 0.025^(1/G); of independent examples, G is their number. Calibration
+      errors then reach 1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The
+      AUROC is a mean over as many as there are of the rarer kind (mistakes, or positives), so G is
+      their number: with five mistakes that all rank last, the lower end is 0.025^(1/5). The largest
+      coverage within a risk is often one that noise took there, in replicates too: the lower end is
+      at most the largest coverage whose risk is smaller by more than chance.
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
       upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias
@@ -134,11 +136,36 @@ def bootstrap_interval(
     options |= {"alike": all_alike(source), "rarer": rarer_kind(source, units)}
     if isinstance(source, Confidences) and (row := metric_of(metric)) and row.spread == "kept":
         options["curve"] = risk_coverage_curve(source)
+    if _in_blocks(source):
+        options["skewness"] = skewness_of_mean(metric, source)
     return interval_of(metric, values, estimate, level=level, method=method, **options)
 
 
 def _in_blocks(source: Blocked) -> TypeGuard[CalibrationState]:
     return isinstance(source, CalibrationState) and np.ndim(source.n) == 1
+
+
+def skewness_of_mean(metric: Callable[..., Any], state: CalibrationState) -> float:
+    """Return the skewness of a mean of losses over the blocks of a state, Σ e³ / (Σ e²)^1.5.
+
+    e is the sum of what the examples of a block are above the mean. It is 0 for metrics that are
+    no such means, and where a loss is infinite.
+
+    >>> from calibrant.metrics import brier
+    >>> p = Predictions.from_probabilities([[0.9, 0.1]] * 50, [0] * 49 + [1])
+    >>> state = accumulate(p, block=np.arange(50), blocks=50)
+    >>> round(skewness_of_mean(brier, state), 2)
+    0.97
+    """
+    row = metric_of(metric)
+    if row is None or row.spread != "positive":
+        return 0.0
+    used = np.asarray(state.n) > 0
+    with np.errstate(all="ignore"):
+        off = (np.asarray(metric(state)) - metric(_summed(state))) * state.n
+        off = off[used]
+        found = float((off**3).sum() / (off**2).sum() ** 1.5)
+    return found if math.isfinite(found) else 0.0
 
 
 def effective_groups(source: Blocked) -> float:

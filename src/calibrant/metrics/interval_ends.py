@@ -33,6 +33,7 @@ def interval_of(
     rarer: float = math.inf,
     least: float | None = None,
     curve: RiskCoverage | None = None,
+    skewness: float = 0.0,
 ) -> tuple[Any, Any]:
     """Return the interval of a metric from its estimate and replicates, if these are known.
 
@@ -42,7 +43,8 @@ def interval_of(
     it is otherwise.
     ``rarer`` is the number of right or of wrong ones, whichever are fewer (:func:`rarer_kind`).
     ``least`` is the lower end of a calibration error where it is known by other means, and
-    ``curve`` the risk–coverage curve, for a coverage at a risk.
+    ``curve`` the risk–coverage curve, for a coverage at a risk. ``skewness`` is that of a mean of
+    losses (:func:`~calibrant.metrics.bootstrap.skewness_of_mean`).
     """
     tail, row = (1 - level) / 2, metric_of(metric)
     spread = "plain" if row is None else row.spread
@@ -61,6 +63,8 @@ def interval_of(
         else:
             low, high = _widened(values, low, high, _wider(groups, level))
             low, high = _skewed(spread, values, estimate, low, high, _reach(groups, level))
+            if spread == "positive":
+                high = np.fmax(high, _hall(values, estimate, _reach(groups, level), skewness))
         if spread == "counted":
             drawn = (units or groups) * _keywords(metric).get("coverage", 1.0)
             low, high = _of_certainty(estimate, low, high, tail ** (1 / drawn))
@@ -122,6 +126,20 @@ def _skewed(
             low = np.fmin(low, 1 / (1 + against * factor))
             high = np.fmax(high, 1 / (1 + against / factor))
     return low, high
+
+
+def _hall(values: np.ndarray, estimate: Any, reach: float, skewness: float) -> Any:
+    """Return the upper end of a mean with a heavy upper tail.
+
+    With t = (mean − θ) / s and the skewness g of the mean, t + g t² / 3 + g² t³ / 27 + g / 6 is
+    nearly normal (Hall 1992). A sample that lacks the largest losses has a small mean, and a small
+    s as well, so Student's end is too low.
+    """
+    if not skewness > 0:
+        return estimate
+    root = np.cbrt(1 - skewness * (reach + skewness / 6))
+    with np.errstate(invalid="ignore"):  # Of infinite replicates nothing is known.
+        return estimate + 3 * (1 - root) / skewness * np.nanstd(values, axis=0)
 
 
 def _of_certainty(estimate: Any, low: Any, high: Any, share: float) -> tuple[Any, Any]:
