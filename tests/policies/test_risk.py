@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from calibrant.comparison.risk_control import guaranteed_threshold
 from calibrant.errors import InputError
-from calibrant.policies import Items, guarantee_items, risk
+from calibrant.policies import Items, Policy, guarantee_items, risk
 from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest, upper_bound
 from calibrant.policies.risk import THRESHOLDS, find_threshold, row_starts, starts
 from calibrant.policies.wording import feasibility
+from calibrant.tasks.predictor import Acceptance
 
 counts = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted)
 shares = st.floats(1e-4, 1 - 1e-4)
@@ -337,3 +338,14 @@ def test_a_few_wrong_ones_of_many_are_not_none():
     items = Items(np.full(50_000, 0.9), right, 0 * right, types=("*",))
     text = feasibility(guarantee_items(items, 1e-5, 0.1, classes=2))
     assert text.startswith("0.002 % are wrong, so at least 0.001 % must be refused")
+
+
+def test_float32_confidences_are_accepted_as_they_were_judged():
+    """A float32 .9 is below the threshold .9, where it was judged and where it is accepted."""
+    confidence = THRESHOLDS.astype(np.float32)
+    judged = confidence.astype(np.float64) >= THRESHOLDS
+    assert 100 < judged.sum() < len(judged) - 100
+    for c, threshold, expected in zip(confidence, THRESHOLDS.tolist(), judged, strict=True):
+        policy = Policy("target-risk", 0.05, {"*": threshold}, classes=2, n=9, kept=1.0)
+        for way in (Acceptance(least=threshold), Acceptance(policy=policy), policy):
+            assert way.decide(np.array([c])) == expected

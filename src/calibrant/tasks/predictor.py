@@ -42,9 +42,11 @@ class Acceptance:
 
     def decide(self, confidence: np.ndarray, labels: Sequence[str] | None = None) -> np.ndarray:
         """Return which items are accepted; ``labels`` are the names of what was predicted."""
-        accepted = np.asarray(confidence) >= self.least
+        # In float64, as validation: beside float32 confidences the threshold would be rounded.
+        confidence = np.asarray(confidence, np.float64)
+        accepted = confidence >= self.least
         if self.policy is not None and self.policy.kind == "target-risk":
-            accepted &= self.policy.decide(np.asarray(confidence), labels)
+            accepted &= self.policy.decide(confidence, labels)
         return accepted
 
     @property
