@@ -190,3 +190,12 @@ def test_missing_parts_are_errors():
         method.outer_step(replace(step, inputs=None))
     with pytest.raises(InputError, match="look_ahead"):
         MetaRegularization(look_ahead="none")
+
+
+def test_a_loaded_gamma_net_moves_to_the_features():
+    """A trainer loads it before any features show the device."""
+    saved, loaded = GammaNet(), GammaNet(seed=1)
+    saved(torch.zeros(2, 5))
+    loaded.load_state_dict(saved.state_dict())
+    assert loaded(torch.zeros(2, 5, device="meta")).device.type == "meta"
+    assert {parameter.device.type for parameter in loaded.parameters()} == {"meta"}

@@ -163,6 +163,45 @@ def test_resume_continues_the_noise_stream(tmp_path):
     assert not torch.equal(other.classifier.weight, straight.classifier.weight)
 
 
+def test_resume_continues_with_the_next_held_out_batch(tmp_path):
+    """Neither the held-out batches nor dropout depend on whether the run was interrupted."""
+
+    def trained(folder, resume=None, **changes):
+        model = tiny_bert()
+        for part in model.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.3
+        method = MetaRegularization(learning_rate=0.05)
+        Trainer(
+            model=model,
+            args=arguments(folder, per_device_eval_batch_size=6, **changes),
+            train_dataset=sentences(),
+            holdout_dataset=sentences(seed=5),
+            method=method,
+        ).train(resume_from_checkpoint=resume)
+        return model, method.gamma_net
+
+    for steps in (2, 3, 4):  # In the middle of the three batches, after the last, and in the next.
+        folder = tmp_path / str(steps)
+        straight = trained(tmp_path / "straight", max_steps=6)
+        trained(folder, max_steps=steps, save_strategy="steps", save_steps=steps)
+        resumed = trained(folder, resume=True, max_steps=6)
+        for made, expected in zip(resumed, straight, strict=True):
+            assert_same_weights(made, expected, rtol=0, atol=0)
+
+
+def test_a_method_saved_by_an_earlier_version_is_read(tmp_path):
+    method = MetaRegularization()
+    method.gamma_net(torch.zeros(1, 16))
+    torch.save(method.state_dict(), tmp_path / "calibrant_method_0.pt")
+    other = MetaRegularization(seed=1)
+    made = Trainer(
+        model=tiny_bert(), args=arguments(tmp_path), holdout_dataset=sentences(), method=other
+    )
+    made._load_method(str(tmp_path))
+    assert torch.equal(other.gamma_net.A, method.gamma_net.A)
+
+
 def test_the_model_is_free_of_the_method_afterwards(tmp_path):
     model = tiny_bert()
     keys = list(model.state_dict())

@@ -49,6 +49,8 @@ class GammaNet(nn.Module):
         if self.A is None:
             self._build(wide.shape[-1])
             self.to(wide)
+        elif self.A.device != wide.device:  # It was loaded before any features showed the device.
+            self.to(wide.device)
         assert self.A is not None
         assert self.W is not None
         rebuilt = (wide @ self.A).softmax(-1) @ self.A.T

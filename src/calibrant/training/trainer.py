@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,8 @@ class Trainer(_Trainer):
     The method's loss replaces the model's through the Trainer's own ``compute_loss_func``: it
     is averaged over all kept labels of the accumulated batch and of all processes, and the logged
     loss is that of the task. Evaluation reports plain cross-entropy. The method's state, noise
-    stream included, is saved in each checkpoint, one file for each process, and restored on resume.
+    stream and place in the held-out data included, is saved in each checkpoint, one file for each
+    process, and restored on resume.
     """
 
     def __init__(
@@ -76,7 +78,8 @@ class Trainer(_Trainer):
         self._step: Step | None = None
         self._inputs: dict[str, Any] = {}
         self._examples: Tensor | None = None
-        self._holdout: Iterator[Any] = iter(())
+        self._holdout: Iterator[Any] | None = None
+        self._held = 0  # Batches taken of it since its beginning.
         _check_smoothing(kwargs["args"] if "args" in kwargs else next(iter(args[1:]), None))
         super().__init__(*args, **{**kwargs, "compute_loss_func": self._method_loss})
         if self.args.n_gpu > 1:
@@ -159,18 +162,31 @@ class Trainer(_Trainer):
     @torch.no_grad()
     def _holdout_step(self) -> Step:
         assert self._hook is not None
-        batch = next(self._holdout, None)
-        if batch is None:
-            self._holdout = iter(self.get_eval_dataloader(self.holdout_dataset))
-            batch = next(self._holdout, None)
-        if batch is None:
-            raise InputError(_NO_HOLDOUT)
-        inputs = dict(self._prepare_inputs(batch))
+        inputs = dict(self._prepare_inputs(self._held_batch()))
         labels = self._checked_labels(inputs.pop(next(iter(self.label_names), ""), None))
         inputs.pop("examples", None)
         with evaluating(self._hook.model):
             logits = logits_of(self._hook.model(**inputs))
         return self._hook.step(logits, labels, inputs=inputs)
+
+    def _held_batch(self) -> Any:
+        """Return the next batch of held-out data; after the last one they begin again."""
+        batch = next(self._holdout, None) if self._holdout else self._opened_holdout()
+        if batch is None:
+            self._held = 0
+            batch = self._opened_holdout()
+        if batch is None:
+            raise InputError(_NO_HOLDOUT)
+        self._held += 1
+        return batch
+
+    def _opened_holdout(self) -> Any:
+        """Open the held-out data and return their first batch, or the next in a resumed run."""
+        # A new loader draws a seed. A resumed run opens one at another step, and must draw as much.
+        with torch.random.fork_rng(devices=()):
+            batches = iter(self.get_eval_dataloader(self.holdout_dataset))
+            self._holdout = islice(batches, self._held, None)
+            return next(self._holdout, None)
 
     def _set_signature_columns_if_needed(self) -> None:
         # The columns that remove_unused_columns keeps.
@@ -182,7 +198,8 @@ class Trainer(_Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         # At this point every process saves its own state into the checkpoint.
         super()._save_rng_state(output_dir)
-        write_checkpoint(_state_file(output_dir, rank()), self.method.state_dict())
+        content = {"method": self.method.state_dict(), "held": self._held}
+        write_checkpoint(_state_file(output_dir, rank()), content)
 
     def _load_method(self, checkpoint: str | bool | None) -> None:
         if checkpoint is True:
@@ -194,7 +211,11 @@ class Trainer(_Trainer):
         for number in (rank(), 0):
             file = _state_file(checkpoint, number)
             if file.exists():
-                self.method.load_state_dict(torch.load(file, weights_only=True))
+                saved = torch.load(file, weights_only=True, map_location="cpu")
+                if saved.keys() != {"method", "held"}:  # Of an earlier version.
+                    saved = {"method": saved, "held": 0}
+                self.method.load_state_dict(saved["method"])
+                self._holdout, self._held = None, saved["held"]
                 return
 
 
