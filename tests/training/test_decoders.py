@@ -7,7 +7,13 @@ import torch
 from torch.nn import functional
 
 from calibrant.errors import InputError
-from calibrant.methods import CrossEntropy, ErrorRegularization, HeadNoise, MetaRegularization
+from calibrant.methods import (
+    CrossEntropy,
+    ErrorRegularization,
+    FeatureMixup,
+    HeadNoise,
+    MetaRegularization,
+)
 from calibrant.methods.noise import Noise
 from calibrant.training import Step, attach
 
@@ -151,3 +157,45 @@ def test_gamma_net_says_what_a_frozen_head_lacks(batch):
         step = hook.step(model(**inputs).logits, labels, holdout=held)
         with pytest.raises(InputError, match="frozen"):
             method.outer_step(step)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("outer", [FeatureMixup, lambda **o: HeadNoise(FeatureMixup(**o))])
+def test_feature_mixup_mixes_what_the_model_picks(kind, batch, outer):
+    """A text's last piece is at another place than that of its partner."""
+    model, (inputs, labels, last) = build(kind), batch
+    method = outer(alpha=1.0, seed=2)
+    mixup = method if isinstance(method, FeatureMixup) else method.task
+    features = by_hand(model, inputs, last)
+    with attach(model, method) as hook:
+        both = torch.zeros(4, dtype=bool)
+        while not both.any():  # Some kept text has another one as its partner.
+            method.prepare({**inputs, "labels": labels})
+            share, partner, _ = mixup._drawn
+            both = (labels != -100) & (labels[partner] != -100) & (partner != torch.arange(4))
+        step = hook.step(model(**inputs).logits, labels)
+        mixed = share * features + (1 - share) * features[partner]
+        expected = model.score.weight @ torch.where(both[:, None], mixed, features).T
+        torch.testing.assert_close(step.logits, expected.T, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(step.features, features, rtol=1e-10, atol=1e-12)
+        method.loss(step).backward()
+
+
+def test_a_head_that_pools_itself_is_mixed_by_its_first_piece():
+    torch.manual_seed(0)
+    sizes = {**SIZES, "vocab_size": 30, "hidden_size": WIDTH, "num_hidden_layers": 1}
+    sizes |= {"num_attention_heads": 2, "intermediate_size": 16, "hidden_dropout_prob": 0.0}
+    config = transformers.RobertaConfig(**sizes, attention_probs_dropout_prob=0.0)
+    model = transformers.RobertaForSequenceClassification(config).double().train()
+    ids = torch.tensor([[5, 6, 7, 8], [9, 4, 0, 0]])
+    inputs, labels = {"input_ids": ids, "attention_mask": (ids != 0).long()}, torch.tensor([0, 1])
+    first = model.roberta(**inputs).last_hidden_state[:, :1]
+    method = FeatureMixup(alpha=1.0, seed=0)
+    with attach(model, method):
+        partner = torch.tensor([0, 1])
+        while partner.tolist() == [0, 1]:
+            method.prepare({**inputs, "labels": labels})
+            share, partner, _ = method._drawn
+        found = model(**inputs).logits
+    expected = model.classifier(share * first + (1 - share) * first[partner])
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)

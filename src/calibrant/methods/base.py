@@ -49,6 +49,10 @@ class Method(nn.Module, ABC):
     on_device: bool = True
     """Whether ``prepare`` and ``outer_step`` avoid the host, so that a CUDA graph can hold them."""
 
+    head_by_position: bool = False
+    """Whether the head treats each position of its input by itself, as those of decoders do: the
+    model picks one afterwards. The hook says so."""
+
     def expect(self, examples: int) -> None:
         """Prepare for this number of examples. Called before training if ``needs_examples``."""
 

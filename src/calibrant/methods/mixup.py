@@ -68,9 +68,13 @@ class _Mixup(Wrapper):
             )
         return self._drawn
 
+    def _partners(self, values: Tensor) -> Tensor:
+        """Return what each row is mixed with."""
+        return values[self._take()[1]]
+
     def _mix(self, values: Tensor) -> Tensor:
-        share, partner, _ = self._take()
-        mixed = torch.lerp(values[partner], values, share.to(values.dtype))
+        share, _, _ = self._take()
+        mixed = torch.lerp(self._partners(values), values, share.to(values.dtype))
         if self._both.shape != values.shape[: self._both.ndim]:
             raise InputError(
                 f"Mixup takes features (…, d) for labels (…): got {tuple(values.shape)} and "
@@ -83,7 +87,9 @@ class _Mixup(Wrapper):
 class FeatureMixup(_Mixup):
     """Mix the head's input: λ f_i + (1 − λ) f_j with λ ~ Beta(α, α), labels in the same shares.
 
-    For text, whose inputs cannot be mixed. ``prepare`` draws, the hook mixes.
+    For text, whose inputs cannot be mixed. ``prepare`` draws, the hook mixes. Texts that a decoder
+    classifies by their last piece are mixed by their ends, so ``prepare`` also keeps the
+    ``attention_mask`` of the batch.
 
     Reference: Zhang et al., mixup, ICLR 2018; Verma et al., Manifold Mixup, ICML 2019.
 
@@ -91,15 +97,32 @@ class FeatureMixup(_Mixup):
     1
     """
 
+    def __init__(self, task: Method | None = None, alpha: float = 0.2, seed: int = 0) -> None:
+        super().__init__(task, alpha, seed)
+        self._mask: Tensor | None = None
+
     def prepare(self, batch: Any) -> Any:
         """Draw λ and the partners; the batch stays unchanged."""
         batch = super().prepare(batch)
         self._draw(_parts(batch)[1])
+        self._mask = _mask(batch)
         return batch
 
     def at_head(self, features: Tensor) -> Tensor:
         """Return the mixed features."""
         return self._mix(super().at_head(features))
+
+    def _partners(self, values: Tensor) -> Tensor:
+        found, mask = super()._partners(values), self._mask
+        whole = self.head_by_position and values.ndim == self._both.ndim + 2 == 3
+        if not whole or mask is None or mask.shape != values.shape[:2]:
+            return found
+        # The model picks the last piece of each text, and a partner has its own at another place.
+        pieces = mask.shape[1]
+        last = pieces - 1 - mask.flip(1).int().argmax(1).to(values.device)
+        behind = (last[self._take()[1]] - last)[:, None]
+        place = (torch.arange(pieces, device=values.device) + behind).clamp(0, pieces - 1)
+        return found.gather(1, place[..., None].expand_as(found))
 
 
 class InputMixup(_Mixup):
@@ -129,6 +152,13 @@ class InputMixup(_Mixup):
         if isinstance(batch, Mapping):
             return {**batch, **mixed}
         return (*mixed.values(), labels)
+
+
+def _mask(batch: Any) -> Tensor | None:
+    """Return which pieces of a batch are no padding, if it says so."""
+    inputs = batch if isinstance(batch, Mapping) else batch[0]
+    found = inputs.get("attention_mask") if isinstance(inputs, Mapping) else None
+    return found if isinstance(found, Tensor) else None
 
 
 def _parts(batch: Any) -> tuple[dict[Any, Tensor], Tensor]:

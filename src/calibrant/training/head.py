@@ -6,7 +6,7 @@ from torch import nn
 
 from calibrant.errors import InputError
 
-__all__ = ["HEAD_NAMES", "advice", "find_head", "unwrap"]
+__all__ = ["HEAD_NAMES", "advice", "by_position", "find_head", "unwrap"]
 
 # Attribute names of heads, most specific first: transformers classifiers, decoder-only sequence
 # classifiers, BART, torchvision (fc, classifier, heads) and timm (head), and plain habits.
@@ -41,6 +41,8 @@ _BETWEEN = (
     nn.Flatten,
 )
 
+_JOINING = (nn.BatchNorm1d, nn.Flatten)  # Of them, those that see several positions at once.
+
 
 def unwrap(model: nn.Module) -> nn.Module:
     """Return the user's module inside ``torch.compile`` and ``DistributedDataParallel``."""
@@ -72,6 +74,16 @@ def find_head(model: nn.Module, name: str | None = None) -> tuple[str, nn.Module
         f"No classification head found in {type(model).__name__}: it has no attribute "
         f"{', '.join(HEAD_NAMES)} and no linear layer inside. {advice(model)}"
     )
+
+
+def by_position(head: nn.Module) -> bool:
+    """Whether a head treats each position of its input by itself, and so pools nothing.
+
+    >>> by_position(nn.Linear(4, 2)), by_position(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)))
+    (True, False)
+    """
+    parts = [part for part in head.modules() if not isinstance(part, nn.Sequential)]
+    return all(isinstance(p, _BETWEEN) and not isinstance(p, _JOINING) for p in parts)
 
 
 def _named(model: nn.Module, name: str) -> nn.Module:

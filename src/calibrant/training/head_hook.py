@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method, checked_method
-from calibrant.training.head import advice, find_head, unwrap
+from calibrant.training.head import advice, by_position, find_head, unwrap
 from calibrant.training.step import Step
 
 __all__ = ["HeadHook", "HeadPass", "attach", "logits_of"]
@@ -61,6 +61,9 @@ class HeadHook:
         self._check_free()
         self._check_trained()
         self.method.abandon()
+        for part in self.method.modules():
+            if isinstance(part, Method):
+                part.head_by_position = by_position(self.head)
         self.paused = False
         self._scale = 1
         self._features: Tensor | None = None
