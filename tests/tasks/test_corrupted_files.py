@@ -15,6 +15,7 @@ from calibrant.tasks.corrupted_pictures import corrupt_pictures
 from calibrant.tasks.image.pictures import load_pictures
 from calibrant.tasks.ner.corpora.conll import read_conll
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
+from calibrant.tasks.ner.corpus import load_test
 from calibrant.tasks.segmentation.scenes import CorruptedScenes, load_scenes
 
 CONLL = (
@@ -44,6 +45,37 @@ def test_a_corrupted_file_is_what_a_run_is_tested_on(tmp_path, kind, text):
         kept = [line.split()[1:] for line in new.splitlines()]
         assert kept == [line.split()[1:] for line in text.splitlines()]
         assert new.startswith(text[:14])
+
+
+@pytest.mark.parametrize("kind", ["typos", "casing", "dropped-characters", "dropped-words"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("lives VBZ O\n", "lives VBZ O\n# a comment inside\n"),
+        ("lives VBZ O\n", "lives VBZ O\n\u200b X O\n"),  # a word of spaces
+        ("Boris", "\u200b X O\n\nBoris"),  # a sentence of spaces
+        ("\n", "\r\r\n"),
+    ],
+    ids=["comment", "word of spaces", "sentence of spaces", "crcrlf"],
+)
+def test_what_a_corpus_is_read_without_does_not_count(tmp_path, kind, change):
+    source, target = tmp_path / "news.conll", tmp_path / "new.conll"
+    source.write_text(CONLL.replace(*change), newline="")
+    assert corrupt_file(source, target, kind, 5) == 2
+    assert load_test(str(target)) == list(corrupt_sentences(load_test(str(source)), kind, 5))
+
+
+@pytest.mark.parametrize("kind", ["typos", "casing", "dropped-words"])
+def test_rows_without_words_do_not_count(tmp_path, kind):
+    rows = [["Anna", " ", "sings", "songs"], [], [" "], ["Boris", "plays", "chess", "well"]]
+    source, target = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    lines = [json.dumps({"tokens": row, "tags": ["O"] * len(row)}) + "\n" for row in rows]
+    source.write_text("".join(lines))
+    assert corrupt_file(source, target, kind, 5) == 2
+    assert load_test(str(target)) == list(corrupt_sentences(load_test(str(source)), kind, 5))
+    new = [json.loads(line)["tokens"] for line in target.read_text().splitlines()]
+    assert new[1:3] == rows[1:3]
+    assert " " in new[0]
 
 
 def test_an_entity_begins_with_what_is_left_of_it(tmp_path):

@@ -16,9 +16,16 @@ from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
 from calibrant.files.lines import csv_delimiter, numbered_lines, text_file
 from calibrant.outputs import new_file
+from calibrant.tasks.language.marked_text import is_read, without_blanks
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.annotations import SPANS, TAGS, WORDS, tagged
-from calibrant.tasks.ner.corpora.conll import DOCUMENT, is_comment, is_numbered, split_columns
+from calibrant.tasks.ner.corpora.conll import (
+    DOCUMENT,
+    conll_lines,
+    is_comment,
+    is_numbered,
+    split_columns,
+)
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
 from calibrant.tasks.reading.records import TEXTS, field, read_records
 
@@ -127,46 +134,85 @@ def _conll(work: _Work) -> Iterator[tuple[str, bool]]:
             f"{work.source}: the words have numbers in front; leave those out: cut -f 2,3."
         )
     count, block = 0, list[tuple[str, list[str]]]()
-    for number, line in numbered_lines(work.source):
+    for number, line in conll_lines(work.source):
         columns = split_columns(line, f"{work.source}, line {number}")
-        if columns and columns[0] != DOCUMENT:
-            block.append((line, columns))
+        if (columns and columns[0] != DOCUMENT) or (block and is_comment(line)):
+            block.append((line, columns))  # A comment does not end a sentence.
             continue
         if block:
-            yield _sentence_lines(work, block, count), True
-            count, block = count + 1, []
+            lines, is_sentence = _sentence_lines(work, block, count)
+            yield lines, is_sentence
+            count, block = count + is_sentence, []
         yield line, False
     if block:
-        yield _sentence_lines(work, block, count), True
+        yield _sentence_lines(work, block, count)
 
 
-def _sentence_lines(work: _Work, block: list[tuple[str, list[str]]], number: int) -> str:
-    words, tags = zip(*((columns[0], columns[-1]) for _, columns in block), strict=True)
-    new, kept = work.sentence(Sentence(words, tags), number)
+def _sentence_lines(
+    work: _Work, block: list[tuple[str, list[str]]], number: int
+) -> tuple[str, bool]:
+    """Return the corrupted lines of a sentence, and whether it counts; comments stay."""
+    words = [columns for _, columns in block if columns]
+    sentence = Sentence(tuple(c[0] for c in words), tuple(c[-1] for c in words))
+    pairs, counts = _changed(work, sentence, number)
+    changed = iter(pairs)
     lines = []
-    left = (pair for pair, stays in zip(block, kept, strict=True) if stays)
-    for (line, columns), word, tag in zip(left, new.words, new.tags, strict=True):
-        first, last = line.index(columns[0]), line.rindex(columns[-1])
-        middle = line[first + len(columns[0]) : last]
-        lines.append(line[:first] + word + middle + tag + line[last + len(columns[-1]) :])
-    return "".join(lines)
+    for line, columns in block:
+        pair = next(changed) if columns else None
+        if not columns:
+            lines.append(line)
+        elif pair is not None:
+            lines.append(_with_word(line, columns, *pair))
+    return "".join(lines), counts
+
+
+def _changed(
+    work: _Work, sentence: Sentence, number: int
+) -> tuple[list[tuple[str, str] | None], bool]:
+    """Return each word and tag, None where a word is dropped, and whether the sentence counts.
+
+    Words of spaces stay as they are, and a sentence of them does not count: a corpus is read
+    without them, and its sentences are corrupted by their number.
+    """
+    pairs: list[tuple[str, str] | None] = list(zip(sentence.words, sentence.tags, strict=True))
+    places = [place for place, word in enumerate(sentence.words) if is_read(word)]
+    if not places:
+        return pairs, False
+    new, kept = work.sentence(without_blanks(sentence), number)
+    left = zip(new.words, new.tags, strict=True)
+    for place, stays in zip(places, kept, strict=True):
+        pairs[place] = next(left) if stays else None
+    return pairs, True
+
+
+def _with_word(line: str, columns: list[str], word: str, tag: str) -> str:
+    """Return a line with another word and tag; the columns between stay."""
+    first, last = line.index(columns[0]), line.rindex(columns[-1])
+    middle = line[first + len(columns[0]) : last]
+    return line[:first] + word + middle + tag + line[last + len(columns[-1]) :]
 
 
 def _jsonl(work: _Work) -> Iterator[tuple[str, bool]]:
-    for number, (line, record) in enumerate(read_records(work.source, ".jsonl")):
-        changed = _record(work, record, number, f"{work.source}, line {line}")
-        yield json.dumps(changed, ensure_ascii=False) + "\n", True
+    number = 0
+    for line, record in read_records(work.source, ".jsonl"):
+        changed, is_text = _record(work, record, number, f"{work.source}, line {line}")
+        number += is_text
+        yield json.dumps(changed, ensure_ascii=False) + "\n", is_text
 
 
-def _record(work: _Work, record: dict[str, Any], number: int, where: str) -> dict[str, Any]:
+def _record(
+    work: _Work, record: dict[str, Any], number: int, where: str
+) -> tuple[dict[str, Any], bool]:
+    """Return the corrupted record, and whether it counts: a sentence without words does not."""
     words = next((name for name in WORDS if name in record), None)
     if words is not None and work.column is None:
         tags = next((name for name in TAGS if name in record), None)
         given = record[words] if tags is None else record[tags]
-        new, _ = work.sentence(
-            tagged(record[words], ["O"] * len(given) if tags is None else given, where), number
-        )
-        return {**record, words: list(new.words), **({tags: list(new.tags)} if tags else {})}
+        sentence = tagged(record[words], ["O"] * len(given) if tags is None else given, where)
+        pairs, counts = _changed(work, sentence, number)
+        left = [pair for pair in pairs if pair is not None]
+        changed = {words: [word for word, _ in left]}
+        return {**record, **changed, **({tags: [t for _, t in left]} if tags else {})}, counts
     # One label of a whole text has the name that some give to a list of spans.
     spans = next((n for n in SPANS if isinstance(record.get(n), list) and record[n]), None)
     if spans is not None:
@@ -177,7 +223,7 @@ def _record(work: _Work, record: dict[str, Any], number: int, where: str) -> dic
     text = field(record, (name,), where)
     if not isinstance(text, str):
         raise InputError(f"{where}: expected a text in '{name}', got {text!r:.40}.")
-    return {**record, name: work.text(text, number)}
+    return {**record, name: work.text(text, number)}, True
 
 
 def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
@@ -189,7 +235,8 @@ def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
     for number, (line, record) in enumerate(read_records(work.source, suffix)):
         if not number:
             writer.writerow(record)
-        writer.writerow(_record(work, record, number, f"{work.source}, line {line}").values())
+        changed, _ = _record(work, record, number, f"{work.source}, line {line}")
+        writer.writerow(changed.values())
         yield row.getvalue(), True
         row.seek(0)
         row.truncate()

@@ -14,7 +14,7 @@ from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.sentences import Sentence, Span
 from calibrant.tasks.language.words import PLAIN, Splitter, Word
 
-__all__ = ["cut_text", "ends_note", "from_spans", "has_words", "recut", "without_blanks"]
+__all__ = ["cut_text", "ends_note", "from_spans", "has_words", "is_read", "recut", "without_blanks"]
 
 _VISIBLE = re.compile(f"[^{BLANK}]")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
@@ -30,13 +30,22 @@ def has_words(text: str) -> bool:
     return _VISIBLE.search(text) is not None
 
 
+def is_read(word: str) -> bool:
+    """Return whether a corpus is read with a word: an empty one is unknown, spaces are left out.
+
+    >>> is_read("Anna"), is_read(""), is_read(" ")
+    (True, True, False)
+    """
+    return not word or has_words(word)
+
+
 def without_blanks(sentence: Sentence) -> Sentence:
     """Leave out words of spaces, as spaCy and corpora of syllables have them: no splitter has.
 
     >>> without_blanks(Sentence(("New", " ", "York"), ("B-LOC", "I-LOC", "I-LOC")))
     Sentence(words=('New', 'York'), tags=('B-LOC', 'I-LOC'))
     """
-    kept = [not word or has_words(word) for word in sentence.words]
+    kept = list(map(is_read, sentence.words))
     if all(kept):
         return sentence
     words, tags = (tuple(compress(part, kept)) for part in (sentence.words, sentence.tags))

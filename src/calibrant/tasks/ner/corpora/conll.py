@@ -12,7 +12,14 @@ from calibrant.files.lines import numbered_lines
 from calibrant.inputs import check_file
 from calibrant.tasks.language.sentences import Sentence, check_tag, is_tag, to_bio
 
-__all__ = ["DOCUMENT", "is_comment", "is_numbered", "read_conll", "split_columns"]
+__all__ = [
+    "DOCUMENT",
+    "conll_lines",
+    "is_comment",
+    "is_numbered",
+    "read_conll",
+    "split_columns",
+]
 
 DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
 _LOOKED_AT = 500  # Lines that decide whether words have numbers in front.
@@ -45,7 +52,7 @@ def _sentences(path: Path) -> Iterator[Sentence]:
     words: list[str] = []
     tags: list[str] = []
     places = _places(path)
-    for number, line in _lines(path):
+    for number, line in conll_lines(path):
         if is_comment(line) or (places[0] > 0 and _PARTS.match(line)):
             continue
         columns = split_columns(line, f"{path}, line {number}", places)
@@ -59,13 +66,20 @@ def _sentences(path: Path) -> Iterator[Sentence]:
         yield Sentence(tuple(words), tuple(tags))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
+def conll_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Yield numbered lines; ``\r\r\n``, which Windows makes of ``\r\n``, is one line end."""
-    before = ""
+    held = 0, ""
     for number, line in numbered_lines(path):
-        if not (before.endswith("\r") and line == "\r\n"):
-            yield number, line
-        before = line
+        if held[1] and line == "\r\n":
+            number, line = held[0], held[1] + line
+        elif held[1]:
+            yield held
+        held = number, line
+        if not held[1].endswith("\r"):
+            yield held
+            held = 0, ""
+    if held[1]:
+        yield held
 
 
 def is_comment(line: str) -> bool:
@@ -95,7 +109,7 @@ def _places(path: Path) -> tuple[int, int]:
     place = longest = 0
     if (named := _named_places(path)) is not None:
         return named
-    for _, line in islice(_lines(path), _LOOKED_AT):
+    for _, line in islice(conll_lines(path), _LOOKED_AT):
         columns = line.split()
         if not columns or is_comment(line):
             place = 0
