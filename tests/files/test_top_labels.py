@@ -285,6 +285,38 @@ def test_text_that_arrow_stores_as_a_dictionary(tmp_path, kind, suffix, rows) ->
     assert found.groups["site"].tolist() == ["b", "a", "a", "1.0", "b"]
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+@pytest.mark.parametrize("rows", [255, 256, 257, 1009, None])
+def test_every_row_counts_once_across_row_groups_and_chunks(
+    tmp_path, monkeypatch, rows, kernels
+) -> None:
+    """Chunks end beside row groups, pages and the tiles of the compiled kernels (256 rows)."""
+    if kernels == "numba":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+    monkeypatch.setattr("calibrant.auditing.run.MOST_SORTED", 1000)  # Above: a sketch of all.
+    random, n = np.random.default_rng(0), 6007
+    confidence = random.uniform(0.01, 0.99, n).astype(np.float32)
+    label, right = random.integers(0, 20, n).astype(np.int32), random.random(n) < confidence
+    missing = random.random(n) < 0.1
+    correct = pa.array(np.where(missing, None, right).tolist(), pa.bool_())
+    table = pa.table({"pred_label": label, "confidence": confidence, "correct": correct})
+    path = tmp_path / "p.parquet"
+    pq.write_table(table, path, row_group_size=1009, data_page_size=700)
+    found = audit(stream(path, rows=rows), bootstrap=0)
+    about = found.provenance
+    assert (about["n"], about["ignored"]) == ((~missing).sum(), missing.sum())
+    kept = confidence[~missing].astype(float)
+    assert found.state.top_count.sum() == found.confidences.count.sum() == len(kept)
+    assert found.state.top_correct.sum() == found.confidences.correct.sum() == right[~missing].sum()
+    assert found.state.top_confidence.sum() == pytest.approx(kept.sum(), rel=1e-12)
+    likely = np.where(right[~missing], kept, 1 - kept)
+    assert found.state.nll == pytest.approx(-np.log(likely).sum(), rel=1e-12)
+    assert found.state.brier == pytest.approx(2 * ((1 - likely) ** 2).sum(), rel=1e-12)
+    counts = dict(zip(found.label_names, found.state.predicted_count, strict=True))
+    assert counts == {str(k): (label[~missing] == k).sum() for k in range(20)}
+
+
 def test_a_category_that_no_row_has_is_no_label(tmp_path) -> None:
     codes = pa.array([2, 0, 2, 0], pa.int8())
     coded = pa.DictionaryArray.from_arrays(codes, ["x", "unused", "y"])

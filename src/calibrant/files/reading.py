@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
-_COLUMNS = 16  # Rows count as so many scores at least: what is made of 131,072 of them is in cache.
+_COLUMNS = 4  # Rows count as so many scores at least: half a million rows, at most.
 
 
 def read(

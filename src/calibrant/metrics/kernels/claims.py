@@ -43,31 +43,50 @@ def add_claims(confidence, right, block, cut, tables):
     """
     edges, closed, margin, _ = cut
     tally, total, nll, brier = tables
-    bins = len(edges) - 1
+    bins = np.uint64(len(edges) - 1)
     place, claimed, chance = np.empty(_TILE, np.int32), np.empty(_TILE), np.empty(_TILE)
     found = place.view(np.uint32)
     product = np.ones(len(nll))
     for start in range(0, len(confidence), _TILE):
-        rows = min(_TILE, len(confidence) - start)
-        if _guess_bins(confidence, right, start, rows, (bins, margin), (place, claimed, chance)):
+        given, true, where = _tile(start, confidence, right, block)
+        rows = len(given)
+        if _guess_bins(given, true, (bins, margin), (place, claimed, chance)):
             for r in range(rows):
                 place[r] = bin_of(claimed[r], edges, closed, margin)
-        for r in range(rows):
-            part = np.uint64(block[start + r] if len(block) else r & (TURNS - 1))
-            cell = part * np.uint64(bins) + np.uint64(found[r])
-            tally[cell] += 1 + (np.int64(right[start + r]) << RIGHT)
-            total[cell] += claimed[r]
-        if len(block):
-            _add_losses(block, start, rows, chance, product, nll, brier)
+        if len(where):
+            for r in range(rows):
+                cell = np.uint64(where[r]) * bins + found[r]
+                _add_claim(cell, true[r], claimed[r], tally, total)
+            _add_losses(where, chance, product, nll, brier)
         else:
+            for r in range(rows):
+                cell = np.uint64(r & (TURNS - 1)) * bins + found[r]
+                _add_claim(cell, true[r], claimed[r], tally, total)
             brier[0] += _squares(chance, rows)
             nll[0] -= log_sum(chance, rows)
     for b in range(len(nll)):
         nll[b] -= math.log(product[b])
 
 
+@compiled
+def _add_claim(cell, right, claimed, tally, total):
+    tally[cell] += 1 + (np.int64(right) << RIGHT)
+    total[cell] += claimed
+
+
+@compiled
+def _tile(start, confidence, right, block):
+    """Return the columns of one tile, of which that of blocks may be empty.
+
+    They are slices because ``confidence[start + r]`` would not be read by plain vectors: numba
+    lets the sum be negative, and count from the end.
+    """
+    rows = slice(start, start + _TILE)
+    return confidence[rows], right[rows], block[rows]
+
+
 @reordered
-def _guess_bins(confidence, right, start, rows, shape, columns):
+def _guess_bins(confidence, right, shape, columns):
     """Write the bin, c and the probability of what happened of each claim, by vectors.
 
     Return whether any confidence is so near an edge that its bin needs a look at the edges.
@@ -75,10 +94,10 @@ def _guess_bins(confidence, right, start, rows, shape, columns):
     bins, margin = shape
     place, claimed, chance = columns
     near = np.int32(0)
-    for r in range(rows):
-        c = min(max(np.float64(confidence[start + r]), 0.0), 1.0)
+    for r in range(len(confidence)):
+        c = min(max(np.float64(confidence[r]), 0.0), 1.0)
         claimed[r] = c
-        chance[r] = c if right[start + r] else 1 - c
+        chance[r] = c if right[r] else 1 - c
         product = c * bins
         guess = np.int32(product)
         rest = product - guess
@@ -97,13 +116,13 @@ def _squares(chance, rows):
 
 
 @compiled
-def _add_losses(block, start, rows, chance, product, nll, brier):
+def _add_losses(block, chance, product, nll, brier):
     """Add −log chance and 2 (1 − chance)² of each claim to its block.
 
     Logarithms are taken of products, of which each block has one: log(x y) = log x + log y.
     """
-    for r in range(rows):
-        b, p = block[start + r], chance[r]
+    for r in range(len(block)):
+        b, p = block[r], chance[r]
         brier[b] += 2 * (1 - p) * (1 - p)
         if p < _SMALL:
             nll[b] -= math.log(p)
@@ -155,23 +174,23 @@ def add_sketch(confidence, right, cut, tables):
     place, claimed = np.empty(_TILE, np.int32), np.empty(_TILE)
     found = place.view(np.uint32)
     for start in range(0, len(confidence), _TILE):
-        rows = min(_TILE, len(confidence) - start)
-        _place_log_odds(confidence, start, rows, cut, place, claimed)
-        for r in range(rows):
+        given, true = confidence[start : start + _TILE], right[start : start + _TILE]
+        _place_log_odds(given, cut, place, claimed)
+        for r in range(len(given)):
             k = np.uint64(found[r])
             count[k] += 1
-            correct[k] += right[start + r]
+            correct[k] += true[r]
             total[k] += claimed[r]
 
 
 @reordered
-def _place_log_odds(confidence, start, rows, cut, place, claimed):
+def _place_log_odds(confidence, cut, place, claimed):
     """Write c and its bin of the log-odds, as ``bin_numbers`` does; ``cut`` is that of a sketch."""
     limit, width, certain, bins = cut
     last = np.float64(bins - 1)
-    for r in range(rows):
-        claimed[r] = min(max(np.float64(confidence[start + r]), 0.0), 1.0)
-    for r in range(rows):
+    for r in range(len(confidence)):
+        claimed[r] = min(max(np.float64(confidence[r]), 0.0), 1.0)
+    for r in range(len(confidence)):
         c = claimed[r]
         k = np.int32(min(max((_log_odds(c) + limit) / width, 0.0), last))
         k = bins - 1 if c >= certain else k
