@@ -244,6 +244,7 @@ def test_nearly_all_is_not_called_all():
     assert found.verdict[1] == (
         "Taken together, the model says 99.996 % on average and is right 99.997 % of the time."
     )
+    assert "(about 0.002 points, up to " in found.verdict[0]
     assert found.verdict[2].endswith("; 100.0 % of the examples lie in the most confident one.")
     assert found["accuracy"].meaning == "99.997 % of the predictions are right."
     assert "0.003 % are wrong" in found["risk_at_coverage"].meaning

@@ -10,7 +10,7 @@ from calibrant.auditing.record import Finding
 from calibrant.inputs import shortened
 from calibrant.labels import lone_positive
 from calibrant.metrics import METRICS, CalibrationState, accuracy, ece, is_bio, mean_confidence
-from calibrant.metrics.metric import percent, points
+from calibrant.metrics.metric import percent, percents, points
 
 if TYPE_CHECKING:
     from calibrant.auditing.collect import Collector
@@ -116,10 +116,10 @@ def _describe_finding(finding: Finding, multi_label: bool) -> str:
 
 
 def _means(state: CalibrationState, multi_label: bool) -> str:
-    right, claimed = accuracy(state), mean_confidence(state)
+    right, claimed = percents(accuracy(state), mean_confidence(state))
     if multi_label:
-        return f"labels are given {percent(claimed)} on average and {percent(right)} of them apply"
-    return f"the model says {percent(claimed)} on average and is right {percent(right)} of the time"
+        return f"labels are given {claimed} on average and {right} of them apply"
+    return f"the model says {claimed} on average and is right {right} of the time"
 
 
 def _within_chance(

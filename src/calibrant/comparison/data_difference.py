@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.distributions import holm, student_p
 from calibrant.metrics import assign_blocks, top_label
-from calibrant.metrics.metric import percent
+from calibrant.metrics.metric import percents
 
 if TYPE_CHECKING:
     from calibrant.claims import Claims
@@ -43,7 +43,7 @@ def describe_difference(valid: Predictions | Claims, test: Predictions | Claims)
     found = []
     for k, (name, p) in enumerate(zip(names, values, strict=True), start=1):
         if p <= _LEVEL:
-            mine, other = (percent(float(each[k].sum() / each[0].sum())) for each in sums)
+            mine, other = percents(*(float(each[k].sum() / each[0].sum()) for each in sums))
             found.append(f"{name} ({mine} and {other})")
     if not found:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import (
@@ -27,6 +28,7 @@ __all__ = [
     "Spread",
     "metric_function",
     "percent",
+    "percents",
     "plain_function",
     "points",
 ]
@@ -171,8 +173,25 @@ def percent(value: float, digits: int = 1) -> str:
     )
 
 
+def percents(*values: float) -> list[str]:
+    """Format shares that are compared, all with the decimals that one of them needs.
+
+    >>> percents(0.9993, 0.9995), percents(0.9, 0.8)
+    (['99.93 %', '99.95 %'], ['90.0 %', '80.0 %'])
+    """
+    alone = (percent(value).removesuffix(" %").partition(".")[2] for value in values)
+    digits = max(map(len, alone))
+    return [percent(value, digits) for value in values]
+
+
 def points(value: float) -> str:
-    """Format a difference of two shares: 0.052 as '5.2 points', finer below one point."""
+    """Format a difference of two shares: 0.052 as '5.2 points', finer below one point.
+
+    >>> points(0.052), points(0.0052), points(0.00001)
+    ('5.2 points', '0.52 points', '0.001 points')
+    """
     size = abs(100 * value)
     text = f"{size:.1f}" if size >= 0.95 else f"{size:.2f}"
+    if float(text) == 0 and size > 10.0**-_FINEST:
+        text = f"{size:.{-math.floor(math.log10(size))}f}"
     return f"{text} point" + ("" if text in ("1.0", "1.00") else "s")
