@@ -214,6 +214,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
     (tmp_path / "unnamed.csv").write_text(",text\n0,a\n")
     (tmp_path / "twice.csv").write_text("id,text,id\n1,a,2\n")
     (tmp_path / "open.tsv").write_text('text\tid\n"a\t1\nb"\t2\n')
+    (tmp_path / "quotes.tsv").write_text('id\ttext\n1\t"Go", she said.\n')
     (tmp_path / "half.jsonl").write_text('{"text": "a", "by": "\\ud83d"}\n')
     cases = [
         ([run, "none.txt"], "There is no file none.txt"),
@@ -222,6 +223,10 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
         ([run, str(tmp_path / "words.csv")], "line 2: expected an object with a 'text'"),
         ([run, str(tmp_path / "short.csv")], "line 3 has a different number of columns"),
         ([run, str(tmp_path / "open.tsv")], "line 2: a quote begins a cell and is not closed"),
+        (
+            [run, str(tmp_path / "quotes.tsv")],
+            "line 2: a cell begins with a quote and does not end",
+        ),
         ([run, str(tmp_path / "unnamed.csv")], "line 1: column 1 has no name; give it one"),
         ([run, str(tmp_path / "twice.csv")], "line 1: two columns are called 'id'"),
         (

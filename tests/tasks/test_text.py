@@ -120,6 +120,10 @@ def test_two_parts_of_one_split_of_the_datasets_library(tmp_path: Path) -> None:
         ("txt,label\na,b\n", r"train\.csv, line 2: expected 'text', got txt, label"),
         ("text,y\na,b\n", r"line 2: expected 'label', got text, y"),
         ('label,text\na,"b\nc,d\n', r"train\.csv, line 2: a quote begins a cell and is not closed"),
+        (
+            'text,label\na,b\n"Great" film,a\n',
+            "line 3: a cell begins with a quote and does not end",
+        ),
         ("text,label\na,\n", "line 2: expected a text and a label"),
         ("text,label,text\na,b,c\n", "line 1: two columns are called 'text'"),
         ("text,label\na, \n", "line 2: expected a text and a label"),

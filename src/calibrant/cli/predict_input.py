@@ -135,7 +135,8 @@ def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
 
 
 def _table_rows(path: Path, check: _CHECK) -> Iterator[Row]:
-    records = table_records(path, "\t" if path.suffix.lower() == ".tsv" else csv_delimiter(path))
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else csv_delimiter(path)
+    records = table_records(path, delimiter, exact=True)
     header = _column_names(next(records, (1, []))[1], path)
     for line, cells in records:
         where = f"{path}, line {line}"

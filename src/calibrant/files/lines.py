@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping, Sequence, Sized
@@ -148,9 +149,14 @@ def csv_header(path: Path, delimiter: str = ",") -> tuple[int, list[str]]:
     return line, header
 
 
-def csv_records(path: Path, header: Sized, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield the last line's number and the cells of each record below the header."""
-    for line, record in islice(_csv_records(path, delimiter), 1, None):
+def csv_records(
+    path: Path, header: Sized, delimiter: str = ",", *, exact: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the last line's number and the cells of each record below the header.
+
+    ``exact``: as :func:`table_records`.
+    """
+    for line, record in islice(_csv_records(path, delimiter, exact=exact), 1, None):
         if len(record) != len(header):
             raise InputError(
                 f"{path}, line {line}: {len(record)} values, but the header has {len(header)}; "
@@ -164,17 +170,21 @@ def allow_long_cells() -> None:
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
 
 
-def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(
+    path: Path, delimiter: str, *, exact: bool = False
+) -> Iterator[tuple[int, list[str]]]:
     # A space after a comma belongs to no value: ", cat" is the label cat, unless it is in quotes.
-    return table_records(path, delimiter, skipinitialspace=True)
+    return table_records(path, delimiter, skipinitialspace=True, exact=exact)
 
 
 def table_records(
-    path: Path, delimiter: str, *, skipinitialspace: bool = False
+    path: Path, delimiter: str, *, skipinitialspace: bool = False, exact: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the last line's number and the cells of each record, the header first.
 
-    A quote that begins a cell and is not closed takes the next rows into the cell: an error.
+    A quote that begins a cell and is not closed takes the next rows into the cell: an error. So is
+    with ``exact`` a cell such as ``"Great" film``, whose quotes would be lost: who reads texts
+    needs every character of them.
     """
     allow_long_cells()
     lines: list[str] = []  # Of one record: the reader takes no line before it needs it.
@@ -195,6 +205,12 @@ def table_records(
                     "the next rows would be in the cell; put cells with quotes in quotes, and "
                     "double those inside."
                 )
+            if exact and len(lines) == 1 and _loses_quotes(lines[0], options):
+                raise InputError(
+                    f"{path}, line {reader.line_num}: a cell begins with a quote and does not end "
+                    "with it, so that quotes would be lost; put cells with quotes in quotes, and "
+                    "double those inside."
+                )
             lines.clear()
             if record:  # An empty line has none.
                 yield reader.line_num, record
@@ -213,6 +229,23 @@ def _closes_quotes(lines: list[str], record: list[str], options: Mapping[str, An
         return False
     tabs = options["delimiter"] == "\t"
     return not any(tabs and "\t" in cell and ("\n" in cell or "\r" in cell) for cell in record)
+
+
+def _loses_quotes(line: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a cell begins with a quote and does not end with it, spaces aside.
+
+    >>> _loses_quotes('"Great" film,good', {}), _loses_quotes('"Great film" , good', {})
+    (True, False)
+    """
+    if '"' not in line:
+        return False
+    delimiter = options.get("delimiter", ",")
+    without = re.sub(rf'"[ ]+(?={re.escape(delimiter)}|[\r\n]*\Z)', '"', line)
+    try:
+        next(csv.reader([without], strict=True, **options))
+    except csv.Error:
+        return True
+    return False
 
 
 def json_records(

@@ -43,5 +43,5 @@ def field(record: dict[str, Any], names: Sequence[str], where: str) -> Any:
 
 def _table(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:
     _, header = csv_header(path, separator)
-    for number, row in csv_records(path, header, separator):
+    for number, row in csv_records(path, header, separator, exact=True):
         yield number, dict(zip(header, row, strict=True))
