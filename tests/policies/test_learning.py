@@ -290,6 +290,24 @@ def test_confidences_that_are_too_low_are_named(temperature):
         assert guarantee(Temperature().fit(other).transform(valid), target_risk=0.2).kept > 0.3
 
 
+def test_confidences_whose_order_a_calibrator_would_change_are_named():
+    """The top probabilities of nearly equal ones follow classes that are out of the question."""
+    random = np.random.default_rng(1)
+
+    def sample():
+        logits = 3 * random.normal(size=(3000, 10))
+        logits[:, 5:] -= 40 + 40 * random.random((3000, 5))
+        labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=1)
+        return Predictions.from_logits(logits / 4e4, labels)
+
+    valid, other = sample(), sample()
+    policy = guarantee(valid, target_risk=0.05)
+    assert policy.kept == 0
+    assert "the 3,000 surest rows have a mean confidence of 10.0 %" in policy.promise
+    assert policy.promise.endswith("there may be a threshold.")
+    assert guarantee(Temperature().fit(other).transform(valid), target_risk=0.05).kept > 0.2
+
+
 @pytest.mark.parametrize("temperature", [1.0, 8.0])
 def test_confidences_that_cost_acceptances_are_named(temperature):
     """Between two thresholds lie so many rows that a part of what could pass is refused."""

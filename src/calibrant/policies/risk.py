@@ -66,7 +66,8 @@ class AcceptedRisk:
     over rows or over groups; ``upper`` is the upper bound of the latter,
     for a threshold that was fixed before: of the chosen one, the promise is the target. ``too_low``
     is known where honest confidences of the same order would probably accept more: if nothing
-    passed, what these would accept, else what passed.
+    passed, what these would accept, or all where no confidence is near a threshold; else what
+    passed.
     """
 
     threshold: float
@@ -158,7 +159,19 @@ def _too_low(
         if _test_at(threshold, counts, units, delta)(target) <= delta / 5:
             sure, right = float(confidence[taken].mean()), float(correct[taken].mean())
             found = TooLow(counts[0], sure, right) if sure < min(right, 1 - target) else found
-    return found
+    return found or _all_too_low(confidence, correct, target)
+
+
+def _all_too_low(confidence: np.ndarray, correct: np.ndarray, target: float) -> TooLow | None:
+    """Return all items if no confidence comes near a threshold, and all claim too little.
+
+    A calibrator of all scores gives such items another order, so theirs says nothing: the top
+    probabilities of nearly equal ones follow the largest score, not its lead.
+    """
+    sure, right, n = float(confidence.mean()), float(correct.mean()), len(confidence)
+    chance = 3 * math.sqrt(right * (1 - right) / n)
+    far = confidence.max() < 1 - _FAR_OFF * target and sure < right - chance
+    return TooLow(n, sure, right) if far else None
 
 
 def _test_at(

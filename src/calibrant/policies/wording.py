@@ -151,8 +151,11 @@ def _too_low(policy: Policy) -> str:
     name, found = low[0]
     of_type = "" if name == "*" else f" of type {name}"
     sure, right = (percent(found[name]) for name in ("confidence", "right"))
-    some = policy.details[name]["kept"] > 0
-    better = "more are probably accepted" if some else "there is probably a threshold"
+    if policy.details[name]["kept"] > 0:
+        better = "more are probably accepted"
+    else:  # Of all items the order may change.
+        enough = found["right"] >= 1 - policy.target
+        better = f"there {'is probably' if enough else 'may be'} a threshold"
     return (
         f" The confidences are too low: the {found['accepted']:,} surest {policy.items}{of_type} "
         f"have a mean confidence of {sure}, and {right} of them "
