@@ -214,7 +214,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
     (tmp_path / "unnamed.csv").write_text(",text\n0,a\n")
     (tmp_path / "twice.csv").write_text("id,text,id\n1,a,2\n")
     (tmp_path / "open.tsv").write_text('text\tid\n"a\t1\nb"\t2\n')
-    (tmp_path / "quotes.tsv").write_text('id\ttext\n1\t"Go", she said.\n')
+    (tmp_path / "quotes.tsv").write_text('id\ttext\n1\t"Go" Anna\n')
     (tmp_path / "half.jsonl").write_text('{"text": "a", "by": "\\ud83d"}\n')
     cases = [
         ([run, "none.txt"], "There is no file none.txt"),
