@@ -8,8 +8,10 @@ import pytest
 from calibrant import Predictions, Temperature, guarantee, load_policy
 from calibrant.errors import InputError
 from calibrant.metrics import entity_confidences
-from calibrant.policies.missed import REVIEW_THRESHOLDS, entity_reach, review_threshold
-from calibrant.policies.risk import find_threshold
+from calibrant.policies import Items, guarantee_items
+from calibrant.policies.learning import floored_scores, with_floor
+from calibrant.policies.missed import FLOOR, REVIEW_THRESHOLDS, entity_reach, review_threshold
+from calibrant.policies.risk import THRESHOLDS, find_threshold
 
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 WORDS = {0: [0], 1: [1], 2: [3, 4], 3: [1, 2]}
@@ -335,3 +337,16 @@ def test_only_a_good_order_is_worth_calibrating(accuracy):
     policy = guarantee(Predictions.from_probabilities(confidence, labels), target_risk=0.02)
     assert policy.details["*"]["too_low"] is None
     assert "Calibrate first" not in policy.promise
+
+
+def test_with_review_every_score_that_may_be_accepted_counts_as_above_the_floor():
+    """Else wrong entities would hide words from review that the promise takes for reviewed."""
+    raw = np.array([0.3, 0.4, 0.6, 0.7])
+    learned = np.array([0.9, 0.2, 0.1, 0.8])  # By signals: in another order.
+    items = Items(learned, np.ones(4, bool), np.zeros(4, int), ("*",))
+    assert floored_scores(items, raw).tolist() == [0.5, 0.4, 0.6, 0.7]
+    rising = Items(raw**0.5, items.correct, items.kind, items.types, thresholds=THRESHOLDS**0.5)
+    assert floored_scores(rising, raw).tolist() == raw.tolist()
+    policy = guarantee_items(with_floor(items), 0.5, 0.5, classes=2)
+    accepted = policy.decide(learned)
+    assert (floored_scores(items, raw)[accepted] >= FLOOR).all()

@@ -24,7 +24,15 @@ from calibrant.policies.risk import THRESHOLDS, AcceptedRisk, find_threshold, le
 from calibrant.policies.set_policies import learn_sets
 from calibrant.predictions import Predictions
 
-__all__ = ["AVERAGES", "Items", "check_promises", "guarantee", "guarantee_items", "with_floor"]
+__all__ = [
+    "AVERAGES",
+    "Items",
+    "check_promises",
+    "floored_scores",
+    "guarantee",
+    "guarantee_items",
+    "with_floor",
+]
 
 AVERAGES = ("rows", "groups")
 _WIDEST = ("document", "doc")  # Units that hold sentences, used before these.
@@ -188,6 +196,20 @@ def guarantee_items(
 def with_floor(items: Items) -> Items:
     """Return the items without thresholds below :data:`~calibrant.policies.missed.FLOOR`."""
     return replace(items, thresholds=items.thresholds[THRESHOLDS >= FLOOR])
+
+
+def floored_scores(items: Items, scores: np.ndarray) -> np.ndarray:
+    """Return scores of which those that a threshold of :func:`with_floor` accepts reach the floor.
+
+    A learned confidence may be flat: then it accepts scores below :data:`FLOOR` too.
+
+    >>> flat = Items(np.full(2, 0.9), np.ones(2, bool), np.zeros(2, int), ("*",),
+    ...              thresholds=np.full(len(THRESHOLDS), 0.9))
+    >>> floored_scores(flat, np.array([0.3, 0.7]))
+    array([0.5, 0.7])
+    """
+    accepted = items.confidence >= with_floor(items).thresholds.min()
+    return np.where(accepted, np.maximum(scores, FLOOR), scores)
 
 
 def _found(

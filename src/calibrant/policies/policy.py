@@ -44,9 +44,11 @@ class Policy:
     that is drawn independently; ``average`` "groups" means that a target risk is averaged over
     these groups, not over rows. ``target`` and ``level`` are the promise in numbers and ``promise``
     is the same in words; a level of None means that it holds on average. ``n``, ``units`` and
-    ``kept`` describe the validation data. ``label_names`` and the fingerprints ``calibrator``
-    and ``model`` say what the policy was learned for; :meth:`check` compares them. ``classes`` is 0
-    where predictions had one confidence each.
+    ``kept`` describe the validation data; ``kept`` is the share that is accepted, of
+    ``"max-missed"`` the share that is reviewed, of ``"coverage"`` the share of sets with one class.
+    ``label_names`` and the fingerprints ``calibrator`` and ``model`` say what the policy was
+    learned for; :meth:`check` compares them. ``classes`` is 0 where predictions had one confidence
+    each.
 
     >>> policy = Policy("target-risk", 0.05, {"*": 0.8}, classes=2, n=100, kept=0.9)
     >>> policy.decide([0.7, 0.8])

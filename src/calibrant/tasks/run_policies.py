@@ -27,7 +27,12 @@ from calibrant.policies import (
     guarantee_items,
     model_fingerprint,
 )
-from calibrant.policies.learning import check_average, check_promises, with_floor
+from calibrant.policies.learning import (
+    check_average,
+    check_promises,
+    floored_scores,
+    with_floor,
+)
 from calibrant.policies.missed import add_review
 from calibrant.predictions import Predictions
 from calibrant.tasks.run_files import find_file, read_labels
@@ -98,6 +103,7 @@ def _of_entities(
     if missed is None:
         return guarantee_items(items, target, options["level"], **made)
     policy = guarantee_items(with_floor(items), target, options["level"], **made)
+    scores = floored_scores(items, values)
     return add_review(
-        calibrated, missed, level, "sentence", about, policy=policy, confidence=values
+        calibrated, missed, level, "sentence", about, policy=policy, confidence=scores
     )
