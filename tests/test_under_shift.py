@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, Temperature
+from calibrant.calibrators import ShiftAware
 from calibrant.comparison import select_calibrator, under_shift
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.recommendation import Interval
 from calibrant.comparison.under_shift import _origins, _Trial, copies_of, with_corruption
+from calibrant.tasks import evidence
 
 
 def words(n: int, damage: float, seed: int) -> Predictions:
@@ -120,3 +122,15 @@ def test_of_many_copies_each_stays_with_the_row_that_it_is_of(
     origin, row = _origins(clean, copies)[few], copies.signals["row"][few]
     assert 50 <= len(row) <= 120
     assert (origin == (row // 4 * 4 if grouped else row)).all()
+
+
+def test_a_sample_of_the_evidence_keeps_the_context_of_its_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Signals are means over groups; of a sample alone they would be other means."""
+    valid = words(3000, 0.5, 0)
+    fitted = ShiftAware().fit(valid)
+    monkeypatch.setattr(evidence, "_MOST", 500)
+    found, whole = evidence.row_evidence(fitted, valid), fitted.transform(valid).probabilities()
+    assert len(found) == 500
+    assert np.isin(found.confidence, np.asarray(whole).max(axis=1)).all()

@@ -52,8 +52,9 @@ def row_evidence(
     """
     if len(valid) > _MOST:
         chosen = np.sort(np.random.default_rng(0).choice(len(valid), _MOST, replace=False))
-        mapped = calibrator.transform(valid[chosen])
-        return _with_groups(mapped)
+        if calibrator.signals_:  # They are means over groups, which must not be cut.
+            return _with_groups(calibrator.transform(valid)[chosen])
+        return _with_groups(calibrator.transform(valid[chosen]))
     try:
         folds = make_folds(valid, _FOLDS, seed=0)
     except InputError:  # One example alone.
