@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from calibrant import Predictions
-from calibrant.files import read, stream, suffixes, write
+from calibrant.calibrators import Identity
+from calibrant.files import read, rewrite, stream, suffixes, write
+from calibrant.files.lines import CsvWriter, csv_records, text_file
 
 TEXT = (
     ".csv",
@@ -144,6 +146,33 @@ def test_any_values_come_back(tmp_path: Path, suffix: str, data: st.DataObject) 
     assert found.label_names == predictions.label_names
     # A csv has no types: text that looks like a number becomes one.
     assert [str(v) for v in found.groups["g"].tolist()] == [str(v) for v in group]
+
+
+CELLS = ["one\rtwo", " cat", "a\r\nb", "a\nb", 'a "b", c', "", "a; b", "'"]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+def test_texts_of_a_rewritten_table_come_back(tmp_path: Path, suffix: str) -> None:
+    """The writer of Python leaves a carriage return bare, and a space where a cell begins."""
+    predictions = make("logits", groups={"text": (CELLS * 3)[:23], "two words ": ["x"] * 23})
+    predictions.write(tmp_path / f"a{suffix}")
+    identity = Identity().fit(predictions)
+    rewrite(tmp_path / f"a{suffix}", tmp_path / f"b{suffix}", identity.transform)
+    found = read(tmp_path / f"b{suffix}")
+    assert found.groups["text"].tolist() == (CELLS * 3)[:23]
+    assert np.allclose(found.probabilities(), predictions.probabilities())
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(st.lists(st.text(' \r\n",;a', max_size=4), min_size=2, max_size=2), min_size=1),
+    delimiter=st.sampled_from(",;"),
+)
+def test_any_rows_come_back(tmp_path: Path, rows: list[list[str]], delimiter: str) -> None:
+    with text_file(tmp_path / "a.csv") as file:
+        CsvWriter(file, delimiter).writerows([["b", "c"], *rows])
+    found = [row for _, row in csv_records(tmp_path / "a.csv", "bc", delimiter)]
+    assert found == rows
 
 
 def test_torch_tensors_are_written_in_half_precision_too(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from calibrant.tasks.image.pictures import load_pictures
 from calibrant.tasks.ner.corpora.conll import read_conll
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
 from calibrant.tasks.ner.corpus import load_test
+from calibrant.tasks.reading.records import read_records
 from calibrant.tasks.segmentation.scenes import CorruptedScenes, load_scenes
 
 CONLL = (
@@ -128,6 +129,14 @@ def test_tables(tmp_path, suffix, separator):
 
     rows = list(csv.reader(io.StringIO(target.read_text()), delimiter=separator))
     assert rows == [["label", "query"], ["x", 'ONE, "TWO"\nTHREE'], ["y", "FOUR"]]
+
+
+def test_a_table_keeps_breaks_and_spaces_inside_quotes(tmp_path):
+    source, target = tmp_path / "a.csv", tmp_path / "b.csv"
+    source.write_text('text,note\n"one\rtwo"," a note"\nthree,four\n', newline="")
+    corrupt_file(source, target, "upper-case", 5)
+    rows = [tuple(row.values()) for _, row in read_records(target)]
+    assert rows == [("ONE\rTWO", " a note"), ("THREE", "four")]
 
 
 def test_words_and_tags_of_jsonl(tmp_path):

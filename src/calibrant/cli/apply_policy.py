@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
@@ -15,6 +14,7 @@ import numpy as np
 from calibrant.cli.entity_options import renamed_types
 from calibrant.cli.options import columns_from, files_read
 from calibrant.errors import InputError, printable
+from calibrant.files.lines import CsvWriter
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -120,14 +120,15 @@ def _write_jsonl(records: Iterable[dict[str, Any]], path: Path) -> None:
 
 def _write_csv(records: Iterable[dict[str, Any]], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = None
+        writer = CsvWriter(file)
+        names: list[str] = []
         for record in records:
-            if writer is None:
-                writer = csv.DictWriter(file, list(record), lineterminator="\n")
-                writer.writeheader()
+            if not names:
+                names = list(record)
+                writer.writerow(names)
             if "set" in record:
                 record = {**record, "set": "|".join(record["set"])}
-            writer.writerow(record)
+            writer.writerow(record.get(name, "") for name in names)
 
 
 def _counted(records: Iterable[dict[str, Any]], counts: dict[str, int]) -> Iterator[dict[str, Any]]:

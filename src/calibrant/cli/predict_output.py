@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.distributed.predicted_columns import as_json
 from calibrant.errors import InputError, printable
 from calibrant.extras import require
+from calibrant.files.lines import CsvWriter
 from calibrant.json_values import json_values
 from calibrant.outputs import check_writable, make_folder, new_file
 from calibrant.resumable import ResumableFile
@@ -162,7 +162,7 @@ def _cell(value: Any) -> Any:
 
 def _csv(rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    CsvWriter(text).writerows(rows)
     return text.getvalue()
 
 

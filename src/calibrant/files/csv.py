@@ -16,6 +16,7 @@ from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_csv_blocks
 from calibrant.files.format import Block, Format, Layout, NewScores, other_columns
 from calibrant.files.lines import (
+    CsvWriter,
     TextSource,
     column_of_texts,
     csv_delimiter,
@@ -68,7 +69,7 @@ class CsvSource(TextSource[list[str]]):
         cells = [(i, scored.get(name)) for name, i in kept.items()]
         written = _with_commas if self._has_decimal_commas(new.layout.scores) else list
         with text_file(target) as file:
-            writer = csv.writer(file, lineterminator="\n", delimiter=self.delimiter)
+            writer = CsvWriter(file, self.delimiter)
             writer.writerow(new.renamed.get(name, name) for name in kept)
             for record, scores in self.rewritten(new):
                 row = written(scores if new.layout.per_class else [scores])

@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence, Sized
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,7 @@ from calibrant.inputs import (
 
 __all__ = [
     "UNPACK",
+    "CsvWriter",
     "TextSource",
     "allow_long_cells",
     "column_of_texts",
@@ -318,6 +319,39 @@ def text_file(path: Path) -> Iterator[IO[str]]:
             binary = gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0)
         with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             yield text
+
+
+class CsvWriter:
+    r"""Write rows that :func:`csv_records` reads back as they are, each ended by a line feed.
+
+    ``csv.writer`` leaves a carriage return bare, which ends a row, and a space at the beginning of
+    a cell, which belongs to no value: the texts of such rows are put in quotes.
+
+    >>> import sys
+    >>> CsvWriter(sys.stdout).writerows([("id", "text"), (1, "a cat"), (2, " cat")])
+    id,text
+    1,a cat
+    2," cat"
+    """
+
+    def __init__(self, file: IO[str], delimiter: str = ",") -> None:
+        options: dict[str, Any] = {"delimiter": delimiter, "lineterminator": "\n"}
+        self._plain = csv.writer(file, **options)
+        self._quoted = csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, **options)
+
+    def writerow(self, row: Iterable[Any]) -> None:
+        """Write one row."""
+        row = list(row)
+        (self._quoted if any(map(_needs_quotes, row)) else self._plain).writerow(row)
+
+    def writerows(self, rows: Iterable[Iterable[Any]]) -> None:
+        """Write several rows."""
+        for row in rows:
+            self.writerow(row)
+
+
+def _needs_quotes(cell: Any) -> bool:
+    return isinstance(cell, str) and (cell[:1] == " " or "\r" in cell)
 
 
 def column_of_texts(texts: Sequence[str]) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import itertools
 import json
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from calibrant.corruptions import TEXT, corrupt_text
 from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
-from calibrant.files.lines import csv_delimiter, numbered_lines, text_file
+from calibrant.files.lines import CsvWriter, csv_delimiter, numbered_lines, text_file
 from calibrant.outputs import new_file
 from calibrant.tasks.language.marked_text import is_read, without_blanks
 from calibrant.tasks.language.sentences import Sentence
@@ -230,7 +229,7 @@ def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
     suffix = ".tsv" if ".tsv" in work.source.name.lower() else ".csv"
     delimiter = "\t" if suffix == ".tsv" else csv_delimiter(work.source)
     row = io.StringIO()
-    writer = csv.writer(row, delimiter=delimiter, lineterminator="\n")
+    writer = CsvWriter(row, delimiter)
     number = -1
     for number, (line, record) in enumerate(read_records(work.source, suffix)):
         if not number:
