@@ -31,6 +31,16 @@ def test_sample_weights_of_the_stream_are_refused_as_those_of_the_reference_are(
             watch(stream, reference=reference)
 
 
+@pytest.mark.parametrize("chunk", [10, 1000])
+def test_chunks_do_not_cut_the_groups_whose_means_a_calibrator_reads(chunk):
+    p = honest(2000, groups={"batch": np.arange(2000) // 40})
+    fitted = ShiftAware().fit(p)
+    expected = np.asarray(fitted.transform(p).probabilities()).max(axis=1).mean()
+    found = watch(unlabelled(p), calibrator=fitted, chunk=chunk)
+    assert found.total.expected_accuracy.value == pytest.approx(expected, abs=1e-9)
+    assert {c.rows for c in found.chunks} == {max(chunk, 40)}
+
+
 def sums_of(p):
     scores = np.asarray(p.scores, float)
     found = row_sums(scores, scores.argmax(axis=1), scores.max(axis=1))

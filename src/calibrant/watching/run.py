@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
+from calibrant.calibrators.signals import context_group
 from calibrant.claims import Claims
 from calibrant.comparison.span_calibrator import SpanCalibrator, fit_entities
 from calibrant.comparison.under_shift import without_copies
@@ -50,10 +51,11 @@ def watch(
     from the reference, and from corrupted copies in it if ``calibrator`` needs copies.
 
     Numbers are given for each ``chunk`` of this many rows, or for each value of the group ``per``.
-    Rows with the same value of ``keep_together`` ("auto": sentence or image, if there is one)
-    depend on each other and stay together. The ``estimator`` of accuracy is "cbpe" (the mean honest
-    confidence) or "atc" (Garg et al. 2022; it needs a reference). Intervals cover ``level``; alarms
-    come with a probability of at most ``false_alarms`` over the whole stream if nothing changes.
+    Rows with the same value of ``keep_together`` ("auto": sentence or image, if there is one, or
+    the group whose means the calibrator reads) depend on each other and stay together. The
+    ``estimator`` of accuracy is "cbpe" (the mean honest confidence) or "atc" (Garg et al. 2022; it
+    needs a reference). Intervals cover ``level``; alarms come with a probability of at most
+    ``false_alarms`` over the whole stream if nothing changes.
 
     >>> from calibrant.watching.pieces import unlabelled
     >>> random = np.random.default_rng(0)
@@ -70,6 +72,9 @@ def watch(
         reference, copies = without_copies(reference)
         if entities is None:
             entities = _entities(calibrator, reference, copies)
+    if keep_together == "auto" and calibrator is not None:
+        # Its signals are means over a group, such as a batch, which chunks must not cut.
+        keep_together = context_group(calibrator.signals_) or keep_together
     pieces = Pieces(source, chunk, per, keep_together)
     summary = Summary(estimator, level)
     watcher = Watcher(calibrator, reference, summary, false_alarms, seed, entities)
