@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions, Temperature
+from calibrant import InputError, Predictions, Temperature, ece, load_calibrator
 from calibrant.calibrators import ShiftAware
+from calibrant.cli import main
 from calibrant.comparison import select_calibrator, under_shift
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.recommendation import Interval
 from calibrant.comparison.under_shift import _origins, _Trial, copies_of, with_corruption
+from calibrant.files import reading, unlabelled
 from calibrant.tasks import evidence
 
 
@@ -134,3 +138,29 @@ def test_a_sample_of_the_evidence_keeps_the_context_of_its_rows(
     found, whole = evidence.row_evidence(fitted, valid), fitted.transform(valid).probabilities()
     assert len(found) == 500
     assert np.isin(found.confidence, np.asarray(whole).max(axis=1)).all()
+
+
+def test_commands_do_not_cut_sentences_whose_means_a_calibrator_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Chunks of ten rows of sentences of ten words, one off, cut every sentence."""
+    monkeypatch.chdir(tmp_path)
+    valid, test = words(1500, 0.5, 0), words(305, 0.5, 1)[5:]
+    ShiftAware().fit(valid).save("calibrator.json")
+    test.write("test.npz")
+    expected = ece(load_calibrator("calibrator.json").transform(test))
+    monkeypatch.setattr(reading, "_CHUNK", 10 * reading._COLUMNS)
+    monkeypatch.setattr(unlabelled, "_CHUNK", 30)
+    args = ["audit", "test.npz", "--calibrator", "calibrator.json", "--bootstrap", "0"]
+    assert main([*args, "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)["after"]
+    assert after["measures"]["ece"]["value"] == pytest.approx(expected, abs=1e-9)
+    calibrator = ["--calibrator", "calibrator.json"]
+    assert main(["guarantee", "test.npz", *calibrator, "--target-risk", "0.4", "-o", "p.json"]) == 0
+    assert (
+        main(["apply", "calibrator.json", "test.npz", "--policy", "p.json", "-o", "d.jsonl"]) == 0
+    )
+    lines = Path("d.jsonl").read_text("utf-8").splitlines()
+    shown = [json.loads(line)["confidence"] for line in lines]
+    whole = load_calibrator("calibrator.json").transform(test)
+    assert shown == pytest.approx(np.asarray(whole.probabilities()).max(axis=1).tolist(), abs=1e-9)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.cli.entity_options import renamed_types
-from calibrant.cli.options import columns_from, files_read
+from calibrant.cli.options import columns_from, files_read, uncut
 from calibrant.errors import InputError, printable
 from calibrant.files.lines import CsvWriter
 
@@ -91,7 +91,8 @@ def _parts(
     first, parts, numbers = 0, list[Predictions](), []
     with Progress(None, "rows") as progress:
         stream: Iterator[Any] | None = stream_top_labels(files, columns, args.kind)
-        for part in stream or stream_unlabelled(files, columns, args.kind):
+        unlabelled = uncut(lambda f: stream_unlabelled(f, columns, args.kind), files, calibrator)
+        for part in stream or unlabelled:
             rows = first + (np.arange(len(part)) if part.rows is None else part.rows)
             first += len(part) + part.ignored
             counts["ignored"] = counts.get("ignored", 0) + part.ignored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from calibrant.cli.options import (
     files_again,
     files_read,
     print_notes,
+    uncut,
 )
 from calibrant.errors import InputError, printable
 
@@ -206,8 +207,12 @@ def _stream(
     from calibrant.progress import Progress
 
     columns = columns_from(args)
+
+    def chunks(paths: Sequence[Path | str]) -> Iterator[Any]:
+        return stream(paths, columns, args.kind)
+
     with Progress(count_rows(args.files, columns, args.kind), "rows") as progress:
-        for chunk in stream(args.files, columns, args.kind):
+        for chunk in uncut(chunks, args.files, calibrator):
             yield chunk if calibrator is None else calibrator.transform(chunk)
             progress.advance(len(chunk) + chunk.ignored)
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InputError, printable
 from calibrant.files import Columns, Paths, expand, notes, read_label_names, suffixes
+from calibrant.files.format import joined
 from calibrant.files.standard_input import STANDARD
 from calibrant.inputs import parse_json, read_json
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
 
 __all__ = [
     "add_address",
@@ -38,6 +42,7 @@ __all__ = [
     "parse_settings",
     "print_notes",
     "read_label_pairs",
+    "uncut",
 ]
 
 _COLUMN_OPTIONS = (
@@ -368,6 +373,23 @@ def files_read(args: argparse.Namespace) -> list[Path]:
     calibrator = getattr(args, "calibrator", None)
     others = [args.labels, calibrator if isinstance(calibrator, Path) else None]
     return [*expand(args.files), *(Path(name) for name in others if name is not None)]
+
+
+def uncut(
+    read: Callable[[Sequence[Path | str]], Iterator[Any]],
+    files: Sequence[Path | str],
+    calibrator: Calibrator | None,
+) -> Iterator[Any]:
+    """Yield the chunks of files; each file as one where the calibrator reads means over groups.
+
+    A sentence that two chunks share would have other means, as in a file that is cut there.
+    """
+    if calibrator is None or not calibrator.signals_:
+        yield from read(files)
+        return
+    for file in expand(files):
+        if parts := list(read([file])):
+            yield joined(parts)
 
 
 def _listed(value: str | None) -> tuple[str, ...] | None:
