@@ -237,6 +237,16 @@ def test_half_of_a_character_fails_before_training(tmp_path: Path) -> None:
     assert read_jsonl(path)[0].words == ("😀",)
 
 
+def test_a_table_of_words_without_a_line_of_names(tmp_path: Path) -> None:
+    """Its first word was taken for a name: "line 2: expected 'word', got mr, o"."""
+    path = tmp_path / "ner.csv"
+    path.write_text("Mr,O\nLind,B-PER\n")
+    with pytest.raises(
+        InputError, match="no column 'sentence #', 'word' or 'tag', it has 'Mr', 'O"
+    ):
+        read_table(path)
+
+
 def test_other_tables_of_words(tmp_path: Path) -> None:
     """As simpletransformers reads them, and a file of tabs that is only called .csv."""
     expected = [Sentence(("Anna", "sings"), ("B-PER", "O")), Sentence(("Hi",), ("O",))]

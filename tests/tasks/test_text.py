@@ -114,6 +114,22 @@ def test_two_parts_of_one_split_of_the_datasets_library(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.csv", "a good film,pos\na bad one,neg\n"),
+        ("train.csv", "a good film;pos\na bad one;neg\n"),
+        ("train.tsv", "a good film\tpos\na bad one\tneg\n"),
+    ],
+)
+def test_a_table_without_a_line_of_names(name: str, text: str, tmp_path: Path) -> None:
+    """The first text was taken for the names: "line 2: expected 'text', got a good film, pos"."""
+    (tmp_path / name).write_text(text)
+    message = r"names no column 'text' or 'label', it has 'a good film', 'pos'\. If it is data, put"
+    with pytest.raises(InputError, match=message):
+        load_texts(str(tmp_path))
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("text,label\na,b,c\n", r"train\.csv, line 2: 3 values, but the header has 2"),

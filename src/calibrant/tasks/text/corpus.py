@@ -200,7 +200,8 @@ def _read_folder(folder: Path) -> dict[str, Sequence[Example]]:
 
 
 def _read_file(path: Path) -> list[Example]:
-    return [_example(record, f"{path}, line {line}") for line, record in read_records(path)]
+    records = read_records(path, columns=(TEXTS, _LABEL))
+    return [_example(record, f"{path}, line {line}") for line, record in records]
 
 
 def _example(record: dict[str, Any], where: str) -> Example:

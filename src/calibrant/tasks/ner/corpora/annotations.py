@@ -75,7 +75,7 @@ def read_table(path: str | Path) -> list[Sentence]:
     """
     path, number = Path(path), None
     sentences: list[tuple[list[str], list[str]]] = []
-    for line, record in read_records(path):
+    for line, record in read_records(path, columns=(_SENTENCE, _WORD, _TAG)):
         where = f"{path}, line {line}"
         lower = {name.lower(): value for name, value in record.items()}
         word, tag = field(lower, _WORD, where), field(lower, _TAG, where)
