@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.files.language_models.streamed import is_chunk, whole_answer
+from calibrant.files.language_models.token_scores import Place, is_empty, places
 from calibrant.files.language_models.translated import (
     Translated,
     other_fields,
@@ -23,8 +25,13 @@ __all__ = ["is_completion", "translate_completions"]
 
 
 def _body(record: Mapping[str, Any]) -> Any:
-    """Return the response of the server: the record itself, its ``response``, or a batch's body."""
+    """Return the response of the server: the record itself, its ``response``, or a batch's body.
+
+    The chunks of a streamed response, in a list, become one.
+    """
     for value in (record, record.get("response"), record.get("body")):
+        if isinstance(value, list):
+            value = whole_answer(value)
         if isinstance(value, dict):
             inner = value.get("body", value)
             if isinstance(inner, dict) and _answers(inner) is not None:
@@ -53,18 +60,20 @@ def translate_completions(path: Path) -> Translated:
     The options are those that records name (``options``), else all true labels of the file. The
     answer is at the first token that is an option; spellings that differ in blanks and brackets
     add up. An option that is not among the ``top_logprobs`` gets the probability that they leave,
-    shared between such options, at most that of the last one. An answer without an option is
-    ignored and counted.
+    shared between such options, at most that of the last one. An answer without an option, such
+    as an empty one, is ignored and counted. Of several choices the first counts.
     """
-    answers: list[tuple[int, str, list[dict[str, float]], dict[str, Any]]] = []
+    answers: list[tuple[int, str, list[Place], dict[str, Any]]] = []
     options: dict[str, None] = {}
+    several = False
     for line, record in json_records(path):
         where = f"{path}, line {line}"
         label, body = true_label(record, where), _body(record)
         if body is None:
             raise InputError(f"{where}: it has no 'choices'.")
         groups = {} if body is record else other_fields(record, ("response", "body", "options"))
-        answers.append((line, label, _top_tokens(body, where), groups))
+        answers.append((line, label, _places(body, where), groups))
+        several |= len(body.get("choices") or ()) > 1
         options |= dict.fromkeys(map(str, record.get("options") or [label]))
     if len(options) < 2:
         raise InputError(
@@ -80,61 +89,60 @@ def translate_completions(path: Path) -> Translated:
         logits = dict(zip(names, scores, strict=True))
         scored = {"logits": logits, "label": None if unanswered else label}
         records.append((line, {**groups, **scored}))
+    if ignored == len(records):
+        raise InputError(
+            f"{path}: no answer has a token that is one of the {len(names)} options "
+            f"({shortened(', '.join(names))}); the first is {_beginning(answers[0][2])}. Ask for "
+            "answers of one token, such as letters, and use them as labels."
+        )
     left = f" {ignored:,} answers without one of them are ignored." if ignored else ""
+    first = " Of several choices of an answer the first counts." if several else ""
     return Translated(
         records,
         f"{path}: log-probabilities of {len(names)} options ({shortened(', '.join(names))}) at the "
-        f"token of the answer, of one token each, so without length normalisation.{left}",
+        f"token of the answer, of one token each, so without length normalisation.{left}{first}",
     )
 
 
-def _top_tokens(body: Mapping[str, Any], where: str) -> list[dict[str, float]]:
-    """Return the tokens with their log-probabilities at each place of the answer."""
+def _beginning(answer: Sequence[Place]) -> str:
+    return f"'{shortened(''.join(place.own for place in answer).strip())}'" if answer else "empty"
+
+
+def _places(body: Mapping[str, Any], where: str) -> list[Place]:
+    """Return the places of the first answer; none if it is empty or a refusal."""
     first = (_answers(body) or [None])[0]
+    if is_chunk(body, first):
+        raise InputError(
+            f"{where}: this is one chunk of a streamed answer; save all chunks of an answer as a "
+            "list under 'response', or ask the server without stream."
+        )
     logprobs = first.get("logprobs") if isinstance(first, dict) else None
-    content = logprobs.get("content") if isinstance(logprobs, dict) else logprobs
     if isinstance(logprobs, dict) and None in (logprobs.get("token_logprobs") or [])[:1]:
         raise InputError(
             f"{where}: the log-probabilities begin with those of the prompt; ask the server "
             "without echo."
         )
-    try:
-        if content is None and isinstance(logprobs, dict):  # The older endpoint of completions.
-            own = zip(logprobs["tokens"], logprobs["token_logprobs"], strict=True)
-            tops = logprobs["top_logprobs"]
-            return [
-                {token: float(p), **{t: float(v) for t, v in top.items()}}
-                for (token, p), top in zip(own, tops, strict=True)
-            ]
-        return [
-            {each["token"]: float(each["logprob"])}
-            | {top["token"]: float(top["logprob"]) for top in each.get("top_logprobs") or []}
-            for each in content or ()
-        ] or _no_logprobs(where)
-    except (TypeError, ValueError, KeyError, AttributeError):
-        return _no_logprobs(where)
+    found = places(logprobs, where)
+    if not found and not is_empty(first):
+        raise InputError(
+            f"{where}: the answer has no log-probabilities; ask the server for logprobs and "
+            "top_logprobs."
+        )
+    return found
 
 
-def _no_logprobs(where: str) -> list[dict[str, float]]:
-    raise InputError(
-        f"{where}: the answer has no log-probabilities; ask the server for logprobs and "
-        "top_logprobs."
-    )
-
-
-def _option_scores(
-    tokens: Sequence[Mapping[str, float]], names: Sequence[str]
-) -> list[float] | None:
+def _option_scores(answer: Sequence[Place], names: Sequence[str]) -> list[float] | None:
     """Return the log-probability of each option, at the first place whose own token is one."""
-    for top in tokens:
-        if plain_answer(next(iter(top))) not in names:
+    for place in answer:
+        if plain_answer(place.own) not in names:
             continue
         found = dict.fromkeys(names, -math.inf)
-        for token, score in top.items():
+        for token, score in place.top:
             if (name := plain_answer(token)) in found:
                 found[name] = float(np.logaddexp(found[name], score))
         missing = [name for name, score in found.items() if score == -math.inf]
-        rest = max(1.0 - math.fsum(math.exp(score) for score in top.values()), 1e-12)
-        least = min(min(top.values()), math.log(rest / max(1, len(missing))))
+        scores = [score for _, score in place.top]
+        rest = max(1.0 - math.fsum(map(math.exp, scores)), 1e-12)
+        least = min(*scores, math.log(rest / max(1, len(missing))))
         return [least if name in missing else score for name, score in found.items()]
     return None
