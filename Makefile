@@ -50,6 +50,10 @@ test-integrations: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)-flair  # flair needs an older transformers.
 	$(VENV)-flair/bin/python -m pip install --quiet -e . flair hypothesis pytest pytest-timeout
 	$(VENV)-flair/bin/python -m pytest -W ignore tests/integrations/test_flair.py
+	$(PYTHON) -m venv $(VENV)-timm  # Its torchvision must be made for the torch that is installed.
+	$(VENV)-timm/bin/python -m pip install --quiet $(PINS) -e ".[files,image,transformers]" hypothesis pytest \
+		pytest-timeout
+	$(VENV)-timm/bin/python -m pytest -W ignore tests/integrations/test_timm.py
 	$(PYTHON) -m venv $(VENV)-storage  # The libraries of Amazon need an older python-dateutil.
 	$(VENV)-storage/bin/python -m pip install --quiet -e ".[ray,delta,iceberg]" "pyiceberg[sql-sqlite]" \
 		"aiobotocore[boto3]" flask flask-cors moto "s3fs>=2024.2" hypothesis pytest pytest-timeout pytest-xdist
@@ -86,4 +90,4 @@ campaign-kills: $(VENV)/.dev
 		--output tests/campaigns/results/kills.json
 
 clean:
-	rm -rf $(VENV) $(VENV)-integrations $(VENV)-flair $(VENV)-storage out
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-flair $(VENV)-timm $(VENV)-storage out

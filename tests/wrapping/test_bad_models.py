@@ -159,3 +159,30 @@ def test_a_package_that_a_model_needs(tagger, corpus, tmp_path, capsys, monkeypa
     monkeypatch.undo()
     monkeypatch.setattr("transformers.AutoModelForTokenClassification.from_pretrained", fail)
     assert "pip install einops" in refused(capsys, tmp_path, tagger, corpus)
+
+
+def test_weights_of_another_shape(corpus, tmp_path, capsys):
+    model = make_tagger(tmp_path / "model", TAGS)
+    config = json.loads((model / "config.json").read_text())
+    config |= names(TAGS[:3])
+    (model / "config.json").write_text(json.dumps(config))
+    error = refused(capsys, tmp_path, model, corpus)
+    assert "classifier.bias has the shape (5,), and (3,) was expected" in error
+
+
+def test_a_file_of_weights_alone(pets, tmp_path, capsys):
+    model = make_tagger(tmp_path / "model", TAGS) / "model.safetensors"
+    error = refused(capsys, tmp_path, model, pets, "image")
+    assert "it is a file, and a folder with config.json is needed" in error
+
+
+def test_coloured_images_for_a_model_of_grey_ones(pets, tmp_path, capsys):
+    config = transformers.ViTConfig(
+        **SMALL, image_size=32, patch_size=8, num_channels=1, **names(("cat", "dog", "owl"))
+    )
+    processor = transformers.ViTImageProcessor(
+        size={"height": 32, "width": 32}, image_mean=[0.5], image_std=[0.5]
+    )
+    model = save(transformers.ViTForImageClassification(config), processor, tmp_path / "model")
+    error = refused(capsys, tmp_path, model, pets, "image")
+    assert "has images of 3 channels, and the model takes 1: give grey images" in error

@@ -88,7 +88,13 @@ def with_padding(tokenizer: Any, name: str) -> Any:
 
 
 def check_place(what: str, where: str) -> None:
-    """Refuse a folder that holds no model."""
+    """Refuse a folder that holds no model, and a file of weights alone."""
+    if Path(where).is_file():
+        raise InputError(
+            f"Cannot load {what}: it is a file, and a folder with config.json is needed, as "
+            "save_pretrained of transformers writes it, or timm.models.save_for_hf(model, FOLDER, "
+            'model_config={"label_names": NAMES}).'
+        )
     if Path(where).is_dir() and not (Path(where) / "config.json").exists():
         raise InputError(
             f"Cannot load {what}: the folder holds no model, as save_pretrained writes it, with a "

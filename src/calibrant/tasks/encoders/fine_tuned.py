@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,16 @@ def load_fine_tuned(name: str, unit: str) -> Any:
 
         kind = KINDS[unit]
     with loading(f"Cannot load the model '{name}'", _hint(where)), asking_the_hub(where):
+        options = {"trust_remote_code": trusted(), **_options_of_timm(where, unit)}
         model, found = kind.from_pretrained(
-            where, dtype=torch.float32, trust_remote_code=trusted(), output_loading_info=True
+            where,
+            dtype=torch.float32,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # Its own error names no weight.
+            **options,
         )
     check_classifier(model, unit, name)
+    _check_shapes(found["mismatched_keys"], name)
     lacking = sorted(found["missing_keys"])
     if lacking:
         raise InputError(
@@ -97,6 +103,32 @@ def load_fine_tuned(name: str, unit: str) -> Any:
             f"'calibrant train --model {name}' trains one."
         )
     return with_merged(model).eval()
+
+
+def _check_shapes(mismatched: Collection[Sequence[Any]], name: str) -> None:
+    """Refuse weights of other shapes than the config says, which would be drawn at random."""
+    for weight, found, expected in sorted(mismatched):
+        raise InputError(
+            f"The weights of '{name}' do not fit its config.json: {weight} has the shape "
+            f"{tuple(found)}, and {tuple(expected)} was expected. Save both from the same model."
+        )
+
+
+def _options_of_timm(where: str, unit: str) -> dict[str, Any]:
+    """Return the config of a model of timm, as an option, where transformers cannot use it.
+
+    timm 1.0.31 also saves the number of classes among ``model_args``, and transformers 5.22 then
+    gives it to ``timm.create_model`` twice.
+    """
+    transformers = require("transformers", "transformers", "A fine-tuned model")
+    if unit != "image":
+        return {}
+    settings, _ = transformers.PretrainedConfig.get_config_dict(where)
+    if "num_classes" not in (settings.get("model_args") or {}):
+        return {}
+    config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trusted())
+    config.model_args = {k: v for k, v in config.model_args.items() if k != "num_classes"}
+    return {"config": config}
 
 
 def check_classifier(model: Any, unit: str, name: str) -> None:

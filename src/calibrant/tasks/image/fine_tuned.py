@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.inputs import read_json
 from calibrant.tasks.encoders.finding import find_encoder
@@ -21,6 +22,7 @@ from calibrant.tasks.encoders.fine_tuned import (
 from calibrant.tasks.encoders.foreign_models import loading, trusted
 from calibrant.tasks.image.data import ImageData
 from calibrant.tasks.image.framing import Framing, about_images
+from calibrant.tasks.image.picture_files import in_channels
 from calibrant.tasks.image.pictures import Pictures, given_pictures, load_pictures, table_examples
 from calibrant.tasks.image.predictor import read_image
 from calibrant.tasks.label_matching import match_classes, renumbered
@@ -61,6 +63,7 @@ def wrap_pictures(
     pictures: Pictures, own: FineTuned, recipe: Recipe, about: dict[str, Any]
 ) -> ImageData:
     """Return pictures, made by the model's processor, as data of a fine-tuned model."""
+    _check_channels(pictures, about["channels"])
     names = match_classes(own.classes, pictures.labels, recipe.labels)
     labels = tuple(dict.fromkeys(names))
     own = own.named(names)
@@ -106,6 +109,18 @@ def _channels(own: FineTuned) -> int:
     config = own.model.config
     size = (getattr(config, "pretrained_cfg", None) or {}).get("input_size") or (3,)
     return int(getattr(config, "num_channels", None) or size[0])
+
+
+def _check_channels(pictures: Pictures, channels: int) -> None:
+    """Refuse coloured pictures for a model of grey ones; grey ones get what a model needs."""
+    for images in pictures.images.values():
+        found = in_channels(images[:1], channels).shape[-1]
+        if found != channels:
+            raise InputError(
+                f"'{pictures.name}' has images of {found} channels, and the model takes "
+                f"{channels}: give grey images to a model of one channel, coloured ones to a "
+                "model of three."
+            )
 
 
 def _try(model: Any, about: dict[str, Any], name: str) -> None:
