@@ -12,12 +12,12 @@ except (ImportError, RuntimeError) as error:  # Its torchvision may be made for 
     pytest.skip(f"timm cannot be imported: {error}", allow_module_level=True)
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-import torch  # noqa: E402
-from PIL import Image  # noqa: E402
+import torch
+from PIL import Image
 
-from calibrant import Predictions, load  # noqa: E402
-from calibrant.cli import main  # noqa: E402
-from calibrant.wrapping import wrap_run  # noqa: E402
+from calibrant import Predictions, load
+from calibrant.cli import main
+from calibrant.wrapping import wrap_run
 
 CLASSES = ["cat", "dog", "owl"]
 

@@ -32,9 +32,9 @@ def is_empty(answer: Any) -> bool:
     if not isinstance(answer, Mapping):
         return False
     message = answer.get("message")
-    said = message if isinstance(message, Mapping) else answer
-    texts = [said[key] for key in ("content", "text") if key in said]
-    return bool(said.get("refusal")) or bool(texts and not any(texts))
+    whole = message if isinstance(message, Mapping) else answer
+    texts = [whole[key] for key in ("content", "text") if key in whole]
+    return bool(whole.get("refusal")) or bool(texts and not any(texts))
 
 
 def places(logprobs: Any, where: str) -> list[Place]:
