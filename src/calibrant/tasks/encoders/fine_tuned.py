@@ -105,7 +105,7 @@ def load_fine_tuned(name: str, unit: str) -> Any:
     return with_merged(model).eval()
 
 
-def _check_shapes(mismatched: Collection[Sequence[Any]], name: str) -> None:
+def _check_shapes(mismatched: Collection[tuple[Any, ...]], name: str) -> None:
     """Refuse weights of other shapes than the config says, which would be drawn at random."""
     for weight, found, expected in sorted(mismatched):
         raise InputError(
