@@ -138,3 +138,31 @@ def test_nullable_columns_of_pandas(make):
     frame.iloc[2, 0] = pandas.NA
     with pytest.raises(InputError, match=r"missing value|must be finite"):
         make(frame, labels)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR:UserWarning", "ignore:torch.quantize:UserWarning")
+def test_tensors_of_other_layouts_and_types(make):
+    """Sparse, quantised and 8-bit tensors count as the dense floats that they stand for."""
+    torch = pytest.importorskip("torch")
+    dense = torch.tensor(SCORES)
+    quantised = torch.quantize_per_tensor(dense, 0.5, 0, torch.qint8)
+    eight = dense.to(torch.float8_e5m2)
+    for scores in (dense.to_sparse(), dense.to_sparse_csr(), quantised, eight):
+        assert int(make(scores, torch.tensor(LABELS)).ignored) == 0
+    ragged = {"layout": torch.jagged}
+    nested = torch.nested.nested_tensor([torch.ones(1, 2), torch.ones(2, 2)], **ragged)
+    with pytest.raises(InputError, match="nested tensor of rows of different lengths"):
+        make(nested, torch.tensor(LABELS))
+
+
+def test_longdouble_is_float64():
+    wide = Predictions.from_logits(SCORES.astype(np.longdouble), LABELS)
+    assert wide.scores.dtype == np.float64
+    assert accumulate(wide).n == 3
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-160, 1e200, 1e308])
+def test_weights_whose_squares_no_float_has_are_refused(size):
+    with pytest.raises(InputError, match=r"The largest weight must lie between .* by the largest"):
+        Predictions.from_logits(SCORES, LABELS, weights=[size, size, 0])
+    Predictions.from_logits(SCORES, LABELS, weights=[1.0, 1e-300, 0])

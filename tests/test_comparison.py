@@ -432,6 +432,36 @@ def test_a_faultless_valid_does_not_praise_the_map_that_claims_most():
     assert 0.999 < mean_confidence(chosen.transform(many)) <= 10_001 / 10_002 + 1e-9
 
 
+def test_certain_predictions_that_are_all_right_do_not_keep_their_certainty():
+    """Of two fits without a mistake, the Brier score alone would keep a confidence of 1."""
+    labels = np.arange(400) % 3
+    valid = Predictions.from_probabilities(np.eye(3)[labels], labels)
+    found = select_calibrator(valid, ["temperature"], bootstrap=200)
+    assert found.calibrator.name == "temperature"
+    claims = Predictions.from_top_label(labels, np.ones(400), labels)
+    found = select_calibrator(claims, ["temperature"], bootstrap=200)
+    assert found.calibrator.name == "temperature"
+
+
+def test_the_reason_names_the_brier_score_where_that_decides():
+    """A gain that chance cannot explain is not called chance."""
+    noise = 0.01 * np.random.default_rng(0).normal(size=(4, 500))
+    names = ["identity", "a", "b", "c"]
+
+    def differences(*means: float) -> Differences:
+        return Differences(np.array(means)[:, None] + noise, np.arange(500), 1000, 0)
+
+    lower, spoiled = differences(1.0, 0.7, 0.6, 0.5), differences(0.3, 0.4, 0.4, 0.4)
+    name, reason = choose(names, lower, spoiled)
+    assert name == "identity"
+    assert reason.endswith("but raises the Brier score by more than chance.")
+    assert "by chance" not in reason
+    # Of those that do not raise it, the one that none of them beats.
+    name, reason = choose(names, lower, differences(0.3, 0.2, 0.2, 0.4))
+    assert name == "b"
+    assert reason.endswith("but raises the Brier score by more than chance.")
+
+
 def test_results_are_easy_to_look_at():
     logits = np.random.default_rng(0).normal(size=(400, 3))
     p = Predictions.from_logits(9 * logits, np.arange(400) % 3)

@@ -44,13 +44,14 @@ def as_array(value: Any) -> Array:
     Torch tensors are detached and stay on their device. Anything else that speaks DLPack (JAX,
     CuPy, MLX, …) becomes a NumPy array when it lies in host memory, a torch tensor otherwise.
     Columns of pandas' nullable types are taken where nothing is missing, masked arrays where
-    nothing is masked. Sparse matrices of SciPy become dense.
+    nothing is masked. Sparse matrices of SciPy and sparse tensors become dense, quantised numbers
+    floats.
 
     >>> as_array([1, 2]).dtype.kind
     'i'
     """
     if is_tensor(value):
-        return value.detach()
+        return _plain_tensor(value.detach())
     value = from_arrow(value)
     if type(value).__module__.startswith("scipy.sparse"):  # As scikit-learn makes label tables.
         value = value.toarray()
@@ -75,6 +76,22 @@ def as_array(value: Any) -> Array:
     return require("torch", "torch", "An array in device memory").from_dlpack(value)
 
 
+def _plain_tensor(tensor: Any) -> Any:
+    """Return a dense tensor of a type that computes: not quantised, not of eight bits a float."""
+    import torch
+
+    if tensor.is_nested:
+        raise InputError(
+            "Expected an array of numbers, got a nested tensor of rows of different lengths; join "
+            "the rows and pass groups={'sentence': …}."
+        )
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor
+
+
 def from_arrow(value: Any) -> Any:
     """Return an Arrow column as a NumPy array, and anything else unchanged.
 
@@ -90,7 +107,7 @@ def from_arrow(value: Any) -> Any:
 def to_numpy(value: Any) -> np.ndarray:
     """Copy to the host if need be; bfloat16, which NumPy lacks, becomes float32."""
     if is_tensor(value):
-        value = value.detach()
+        value = _plain_tensor(value.detach())
         return np.asarray((value.float() if "bfloat16" in str(value.dtype) else value).cpu())
     array = np.asarray(as_array(value))
     if array.dtype == object:

@@ -59,7 +59,8 @@ def floating(scores: Array, kind: str) -> Array:
         raise InputError(
             f"Predictions expects {kind} as an array of numbers, got dtype {scores.dtype}."
         )
-    return scores
+    # NumPy's longdouble is no type of torch, of files and of compiled code.
+    return scores.astype(np.float64) if scores.dtype.itemsize > 8 else scores
 
 
 def two_columns(scores: Array, kind: str) -> Array:
@@ -140,6 +141,10 @@ def signal_column(name: str, column: Any) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
+# Sums of weights and their squares must be numbers that float64 has.
+_SMALLEST = 1e-100
+
+
 def weight_column(weights: Any, counted: np.ndarray, *, some: bool = True) -> np.ndarray:
     """Return sample weights as float64, one per example: finite, none negative.
 
@@ -162,8 +167,14 @@ def weight_column(weights: Any, counted: np.ndarray, *, some: bool = True) -> np
         raise RowError(
             f"A weight must be finite and at least 0, got {wide[row]} at {{where}}.", row
         )
-    if some and counted.any() and not wide.any():
+    largest = wide.max(initial=0.0)
+    if some and counted.any() and not largest:
         raise NoWeightError("All weights are 0; at least one example must count.")
+    if largest and not _SMALLEST <= largest <= 1 / _SMALLEST:
+        raise InputError(
+            f"The largest weight must lie between {_SMALLEST:g} and {1 / _SMALLEST:g}, got "
+            f"{largest:.3g}: divide the weights by the largest."
+        )
     return wide
 
 

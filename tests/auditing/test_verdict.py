@@ -120,6 +120,29 @@ def test_p_values_at_the_edges():
     assert p_values(certain)[0] < 1e-6
 
 
+def test_a_few_large_weights_prove_little():
+    """Of 500 examples fifteen have nearly all of the weight: 12 % of honest models were doubted."""
+    rng, doubted = np.random.default_rng(3), 0
+    for _ in range(150):
+        confidence = rng.random(500)
+        labels = (rng.random(500) < confidence).astype(int)
+        weights = np.where(rng.random(500) < 0.03, 100.0, 1.0)
+        found = audit(
+            Predictions.from_probabilities(confidence, labels, weights=weights), bootstrap=0
+        )
+        doubted += not found.verdict[0].startswith(("No reason", "Little reason", "Too few"))
+    assert doubted <= 12  # 7.5 are expected at most.
+
+
+def test_large_groups_decide_how_many_there_are():
+    """Three groups have nearly all examples, so Student's t has little more than two degrees."""
+    sizes = np.array([1000.0] * 3 + [1.0] * 97)[:, None]
+    alike = ClaimSums.blocked(sizes, 0.5 * sizes, 0.7 * sizes)
+    assert alike.groups == pytest.approx(3, abs=0.01)
+    equal = np.full((100, 1), 10.0)
+    assert ClaimSums.blocked(equal, 0.5 * equal, 0.7 * equal).groups == 100
+
+
 def test_one_group_alone_proves_nothing():
     n, zero = np.array([[50.0], [0.0]]), np.array([[0.0], [0.0]])
     assert p_values(ClaimSums.blocked(n, 0.8 * n, zero)).tolist() == [1.0]

@@ -220,3 +220,9 @@ def test_confidences_that_differ_by_rounding_are_one_step():
     )
     assert found.count.tolist() == [2, 2]
     assert found.correct.tolist() == [1, 2]
+
+
+def test_more_bins_than_memory_are_refused():
+    """A thousand million bins took all memory, and the process with it."""
+    with pytest.raises(InputError, match="Bins expects at most 1,000,000 bins"):
+        Bins(1_000_000_001)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant import Predictions, guarantee
+from calibrant import Claims, Predictions, guarantee
 from calibrant.errors import InputError
 from calibrant.policies import conformal
 from calibrant.policies.conformal import conformal_quantile, conformity_scores, prediction_sets
@@ -216,3 +216,12 @@ def test_unknown_score():
 def test_thresholds_of_classes():
     p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
     assert prediction_sets(p, np.array([0.4, 0.9, 0.7])).tolist() == [[False, True, True]]
+
+
+def test_sets_of_an_array_are_refused_in_one_line():
+    labels = np.arange(60) % 3
+    scores = np.full((60, 3), 0.1) + 0.7 * np.eye(3)[labels]
+    policy = guarantee(Predictions.from_probabilities(scores, labels), coverage=0.9)
+    for given in (scores, Claims.from_top_label(labels, scores.max(axis=1), labels)):
+        with pytest.raises(InputError, match="This policy takes Predictions, got"):
+            policy.sets(given)

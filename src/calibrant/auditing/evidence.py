@@ -8,7 +8,8 @@ distribution of the signed root of twice the deviance, n · KL(right / n ‖ cla
 
 Where examples depend on each other (tokens of a sentence), n is divided by the design effect, the
 variance over groups in units of the binomial one, and the tails are those of Student's t with one
-degree of freedom less than there are groups (Korn & Graubard 1998). A claim of few events shows no
+degree of freedom less than there are groups of one size with as much information (Korn & Graubard
+1998): of a hundred groups, or weights, three may decide. A claim of few events shows no
 such variance, so its design effect is at least that of all claims of its kind together.
 """
 
@@ -25,6 +26,7 @@ import numpy as np
 from calibrant.auditing.record import Finding
 from calibrant.distributions import holm, student_p
 from calibrant.metrics import CalibrationState
+from calibrant.metrics.blocks import effective_number
 
 __all__ = [
     "MATERIAL", "ClaimSums", "Question", "class_findings", "findings_of", "material", "p_values",
@@ -44,7 +46,7 @@ class ClaimSums(NamedTuple):
     claimed: np.ndarray
     right: np.ndarray
     design: np.ndarray | None = None  # variance over groups in units of the binomial one
-    groups: np.ndarray | None = None  # their number; None: every example is its own group
+    groups: np.ndarray | None = None  # effective number; None: every example is its own group
 
     def map(self, change: Callable[[np.ndarray], np.ndarray]) -> ClaimSums:
         """Return the claims with every array changed in the same way."""
@@ -56,7 +58,7 @@ class ClaimSums(NamedTuple):
     @classmethod
     def blocked(cls, n: np.ndarray, claimed: np.ndarray, right: np.ndarray) -> ClaimSums:
         """Make claims from sums with a leading axis of blocks that hold whole groups."""
-        total, used = n.sum(axis=0), (n > 0).sum(axis=0)
+        total, used = n.sum(axis=0), effective_number(n)
         # About 0, as if all were honest: about their mean, three groups that agree have no spread.
         variance = np.square(right - claimed).sum(axis=0)
         share = np.divide(claimed.sum(axis=0), total, out=np.zeros(total.shape), where=total > 0)
@@ -118,8 +120,8 @@ def _two_sided(root: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
     if groups is None:
         return values
     for cell in zip(*np.nonzero(values < _SURE), strict=True):
-        freedom = int(groups[cell]) - 1
-        values[cell] = 1.0 if freedom < 1 else student_p(float(root[cell]), freedom)
+        freedom = float(groups[cell]) - 1
+        values[cell] = student_p(float(root[cell]), freedom) if freedom > 0 else 1.0
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from calibrant.calibrators.likelihood import probability_floor
 from calibrant.claims import Claims
 from calibrant.comparison.cross_validation import (
     Folds,
+    brier_if_wrong,
     example_brier,
     example_nll,
     out_of_fold,
@@ -41,7 +42,8 @@ _RECALIBRATIONS = ("temperature", "isotonic-top-label")
 class Candidate:
     """A calibrator fitted on all of VALID, and VALID's examples calibrated out of fold.
 
-    ``nll`` and ``brier`` have an entry per example, in the order of ``Folds.in_order``;
+    ``nll``, ``brier`` and ``brier_if_wrong`` (were another class right) have an entry per example,
+    in the order of ``Folds.in_order``;
     ``calibration`` is the part of the mean NLL that recalibration would still take away;
     ``weights`` are the sample weights of the examples, if they have any.
     """
@@ -53,6 +55,7 @@ class Candidate:
     calibration: float | None
     fit_seconds: float
     weights: np.ndarray | None = None
+    brier_if_wrong: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 def fit_candidate(
@@ -72,7 +75,7 @@ def fit_candidate(
         calibrator.fit(valid)
         seconds = time.perf_counter() - start
     about = (float(ece(held_out)), calibration, seconds, held_out.weights)
-    return Candidate(calibrator, nll, brier, *about)
+    return Candidate(calibrator, nll, brier, *about, brier_if_wrong(held_out))
 
 
 def calibration_part(predictions: Predictions | Claims, nll: np.ndarray, folds: Folds) -> float:

@@ -18,7 +18,10 @@ from calibrant.metrics import assign_blocks
 from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Predictions
 
-__all__ = ["Folds", "check_folds", "example_brier", "example_nll", "make_folds", "out_of_fold"]
+__all__ = [
+    "Folds", "brier_if_wrong", "check_folds", "example_brier", "example_nll", "make_folds",
+    "out_of_fold",
+]  # fmt: skip
 
 _CHUNK = 1 << 18
 _BLOCKS = 1000
@@ -141,6 +144,17 @@ def example_brier(predictions: Predictions | Claims) -> np.ndarray:
     return _each(_brier, predictions)
 
 
+def brier_if_wrong(predictions: Predictions | Claims) -> np.ndarray:
+    """Return the Brier score of each example if another class were right, any as likely.
+
+    Σ p² + 1 − 2 p_y becomes Σ p² + 1 − 2 p_j, whose mean over j ≠ y has (1 − p_y) / (K − 1).
+
+    >>> brier_if_wrong(Predictions.from_probabilities([0.9, 1.0], [1, 1])).round(2)  # 2 p²
+    array([1.62, 2.  ])
+    """
+    return _each(_brier_if_wrong, predictions)
+
+
 def _each(
     score: Callable[[Predictions], np.ndarray], predictions: Predictions | Claims
 ) -> np.ndarray:
@@ -154,3 +168,8 @@ def _brier(part: Predictions) -> np.ndarray:
     away = np.array(part.probabilities(), np.float64)
     away[np.arange(len(part)), part.labels] -= 1
     return np.asarray(np.einsum("nk,nk->n", away, away))
+
+
+def _brier_if_wrong(part: Predictions) -> np.ndarray:
+    p = np.asarray(part.probabilities(), np.float64)[np.arange(len(part)), part.labels]
+    return np.asarray(_brier(part) + 2 * p - 2 * (1 - p) / max(1, part.classes - 1))

@@ -70,16 +70,17 @@ class Differences:
         low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(float(self.mean[over] - self.mean[of]), float(low), float(high))
 
-    def is_beaten(self, one: int) -> bool:
-        """Whether some calibrator lowers the mean NLL of calibrator ``one`` significantly.
+    def is_beaten(self, one: int, by: Sequence[int] | None = None) -> bool:
+        """Whether a calibrator (of ``by``, or any) lowers the mean NLL of ``one`` significantly.
 
         The largest of all gains, each in units of its bootstrap deviation, against the same largest
         among the replicates about their means (max-T; Romano & Wolf 2005): 5 % is the risk that any
         calibrator seems better by chance, however many are compared. A gain below 1e-6 does not
         count.
         """
-        gain = self.mean[one] - self.mean
-        replicates = self._replicates[:, [one]] - self._replicates
+        others = slice(None) if by is None else list(by)
+        gain = self.mean[one] - self.mean[others]
+        replicates = self._replicates[:, [one]] - self._replicates[:, others]
         deviation = replicates.std(axis=0)
         real, noisy = gain > NEGLIGIBLE, deviation > NEGLIGIBLE**2
         if not real.any() or (real & ~noisy).any():
@@ -95,19 +96,21 @@ def _replicates(sums: np.ndarray, count: np.ndarray, replicates: int, seed: int)
     return np.asarray((drawn @ sums) / (drawn @ count)[:, None])
 
 
-def with_one_mistake(nll: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def with_one_mistake(
+    losses: np.ndarray, if_wrong: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return (calibrators, n) losses as if there were one more example, which is wrong.
 
     Examples that are all right praise the calibrator that claims most: T near 0 has no loss at all,
     and pays for it with the first mistake. Any of the examples may be that one, so its loss is the
-    mean of −log(1 − p_y), spread over the examples.
+    mean of the losses ``if_wrong``, spread over the examples.
 
-    >>> with_one_mistake(-np.log([[0.9, 0.9], [1.0, 1.0]])).round(2).tolist()
+    >>> nll = -np.log([[0.9, 0.9], [1.0, 1.0]])
+    >>> with_one_mistake(nll, losses_if_wrong(nll)).round(2).tolist()
     [[1.26, 1.26], [43.67, 43.67]]
     """
-    losses = losses_if_wrong(nll)
-    mistake = np.average(losses, axis=1, weights=weights)[:, None]
-    return np.asarray(nll + mistake / (nll.shape[1] if weights is None else weights.sum()))
+    mistake = np.average(if_wrong, axis=1, weights=weights)[:, None]
+    return np.asarray(losses + mistake / (losses.shape[1] if weights is None else weights.sum()))
 
 
 def losses_if_wrong(nll: np.ndarray) -> np.ndarray:
@@ -130,19 +133,32 @@ def choose(
     gain = differences.mean[0] - differences.mean
     if _SAFE in names and (safe := list(names).index(_SAFE)) in sound and gain[safe] > NEGLIGIBLE:
         sound = [safe, *(i for i in sound if i not in (0, safe))]
-    chosen = next((i for i in sound if not differences.is_beaten(i)), sound[0])
+    unbeaten = (i for i in sound if not differences.is_beaten(i))
+    # None is left where what beats them all spoils the Brier score: then they are their own rivals.
+    among_sound = (i for i in sound if not differences.is_beaten(i, sound))
+    chosen = next(unbeaten, None)
+    spoiled = chosen is None
+    chosen = next(among_sound, sound[0]) if chosen is None else chosen
     best = int(differences.mean.argmin())
-    return names[chosen], f"{names[chosen]}: {_reason(names, differences, chosen, best)}"
+    return names[chosen], f"{names[chosen]}: {_reason(names, differences, chosen, best, spoiled)}"
 
 
-def _reason(names: Sequence[str], differences: Differences, chosen: int, best: int) -> str:
+def _reason(
+    names: Sequence[str], differences: Differences, chosen: int, best: int, spoiled: bool
+) -> str:
+    """Return why; ``spoiled``: the best one beats the choice, and raises the Brier score."""
     if best == 0:
         return "no calibrator lowers the cross-validated NLL; leave the scores unchanged."
     if chosen == 0:
         gain = differences.gain(0, best)
+        but = (
+            "but raises the Brier score by more than chance"
+            if spoiled
+            else f"which the best of {len(names) - 1} can do by chance"
+        )
         return (
             f"leave the scores unchanged; the best calibrator, {names[best]}, lowers the "
-            f"cross-validated NLL by {gain}, which the best of {len(names) - 1} can do by chance."
+            f"cross-validated NLL by {gain}, {but}."
         )
     lowered = differences.gain(0, chosen)
     reason = f"lowers the cross-validated NLL by {lowered}"
@@ -152,6 +168,11 @@ def _reason(names: Sequence[str], differences: Differences, chosen: int, best: i
         simpler = ", and every simpler one is significantly worse" if chosen > 1 else ""
         return f"{reason}; no calibrator does better{simpler}."
     more = differences.gain(chosen, best)
+    if spoiled:
+        return (
+            f"{reason}; the best calibrator, {names[best]}, gains {more.value:.2g} more, but "
+            "raises the Brier score by more than chance."
+        )
     return (
         f"{reason}; the best calibrator, {names[best]}, gains {more.value:.2g} more, which chance "
         "can explain, so the simpler one is chosen."

@@ -14,7 +14,12 @@ from calibrant.calibrators.scalar import OneVsRest
 from calibrant.claims import Claims
 from calibrant.comparison.candidates import Candidate, fit_candidate
 from calibrant.comparison.cross_validation import Folds, make_folds
-from calibrant.comparison.recommendation import Differences, choose, with_one_mistake
+from calibrant.comparison.recommendation import (
+    Differences,
+    choose,
+    losses_if_wrong,
+    with_one_mistake,
+)
 from calibrant.comparison.under_shift import copies_of, judge_under_shift
 from calibrant.errors import CalibrantError, InputError
 from calibrant.metrics import top_label
@@ -137,9 +142,12 @@ def _chosen(
     losses = np.stack([candidates[name].nll for name in choice])
     faultless = bool(top_label(valid)[2].all())
     weights = candidates[choice[0]].weights
-    losses = with_one_mistake(losses, weights) if faultless else losses
-    nll = Differences(losses, block, bootstrap, seed, weights)
     briers = np.stack([candidates[name].brier for name in choice])
+    if faultless:
+        wrong = np.stack([candidates[name].brier_if_wrong for name in choice])
+        briers = with_one_mistake(briers, wrong, weights)
+        losses = with_one_mistake(losses, losses_if_wrong(losses), weights)
+    nll = Differences(losses, block, bootstrap, seed, weights)
     chosen, reason = choose(choice, nll, Differences(briers, block, bootstrap, seed, weights))
     return chosen, reason + remarks([n for n in candidates if n not in choice], faultless)
 

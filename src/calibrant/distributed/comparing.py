@@ -201,8 +201,8 @@ def _chosen(
     place = [list(whole).index(name) for name in order]
     count, nll, brier = (held_out[f"sum:{key}"] for key in ("count", "nll", "brier"))
     if known.faultless:  # As if one more example were wrong; its loss is spread over all.
-        mistake = held_out["sum:mistake"] / count.sum()
-        nll = nll + np.outer(mistake / count.sum(), count)
+        mistakes = held_out["sum:mistake"] / count.sum() ** 2
+        nll, brier = (s + np.outer(m, count) for s, m in zip((nll, brier), mistakes, strict=True))
     pair = [Differences.of_sums(s[place].T, count, bootstrap, seed) for s in (nll, brier)]
     chosen, reason = choose(order, *pair)
     return chosen, reason + remarks([n for n in whole if n not in order], known.faultless)

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
 from calibrant.comparison import row_marks
-from calibrant.comparison.cross_validation import example_brier, example_nll
+from calibrant.comparison.cross_validation import brier_if_wrong, example_brier, example_nll
 from calibrant.comparison.recommendation import losses_if_wrong
 from calibrant.distributed.passes import Answer, Chunk
 from calibrant.distributed.questions import mapped_by
@@ -52,7 +52,7 @@ class HeldOut:
         """Return the sums of some rows."""
         count = np.zeros(BLOCKS)
         nll, brier = (np.zeros((len(self.fitted), BLOCKS)) for _ in range(2))
-        mistake, top = np.zeros(len(self.fitted)), np.zeros((len(self.fitted), 3, 15))
+        mistake, top = np.zeros((2, len(self.fitted))), np.zeros((len(self.fitted), 3, 15))
         block = block_numbers(chunk, BLOCKS)
         for fold in range(self.folds):
             inside = Folded(self.folds, fold, self.seed, inside=True)
@@ -66,7 +66,8 @@ class HeldOut:
                 each = example_nll(mapped, self.floor)
                 nll[k] += np.bincount(where, weights * each, BLOCKS)
                 brier[k] += np.bincount(where, weights * example_brier(mapped), BLOCKS)
-                mistake[k] += weights @ losses_if_wrong(each)
+                mistake[0, k] += weights @ losses_if_wrong(each)
+                mistake[1, k] += weights @ brier_if_wrong(mapped)
                 top[k] += _top(mapped, bool(fits[fold].claims_))
         return {
             "sum:count": count,

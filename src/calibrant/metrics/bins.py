@@ -12,6 +12,8 @@ from calibrant.errors import InputError
 
 __all__ = ["Bins", "Closed"]
 
+_MOST = 1_000_000  # More would only take memory: most hold single examples.
+
 Closed: TypeAlias = Literal["right", "left"]
 
 
@@ -35,6 +37,8 @@ class Bins:
 
     def __post_init__(self) -> None:
         check_whole("Bins", "a whole number of bins ≥ 1", self.count)
+        if self.count > _MOST:
+            raise InputError(f"Bins expects at most {_MOST:,} bins, got {self.count:,}.")
         if self.closed not in ("right", "left"):
             raise InputError(f"Bins: closed must be 'right' or 'left', got {self.closed!r}.")
 

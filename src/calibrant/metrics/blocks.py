@@ -11,7 +11,7 @@ from calibrant.errors import unknown_name
 from calibrant.metrics.kernel_dispatch import claim_kernels
 from calibrant.predictions import Predictions
 
-__all__ = ["assign_blocks", "dependent_group", "hash_values"]
+__all__ = ["assign_blocks", "dependent_group", "effective_number", "hash_values"]
 
 # Groups whose examples depend on each other; the first one present is used.
 _DEPENDENT = ("sentence", "image", "example")
@@ -68,6 +68,22 @@ def dependent_group(predictions: Predictions | Claims, by: str | None = "auto") 
     if by != "auto" or "auto" in predictions.groups:
         return by
     return next((name for name in _DEPENDENT if name in predictions.groups), None)
+
+
+def effective_number(sizes: np.ndarray) -> np.ndarray:
+    """Return the number of equal-sized groups with as much information as groups of these sizes.
+
+    (Σ v_g)² / Σ v_g² of the variances v_g of the groups' sums (Satterthwaite 1946), over the first
+    axis. They grow as n_g where examples of a group are independent and as n_g² where they are all
+    alike; here as n_g^1.5, halfway. 0 where every size is 0.
+
+    >>> effective_number(np.array([8, 1, 1])).round(2), effective_number(np.array([5, 5, 0]))
+    (np.float64(1.18), np.float64(2.0))
+    """
+    variances = np.asarray(sizes, np.float64) ** 1.5
+    squares = np.square(variances).sum(axis=0)
+    number = np.square(variances.sum(axis=0)) / np.where(squares > 0, squares, 1.0)
+    return np.asarray(number).round(9)[()]  # Equal sizes of any number of groups give that number.
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import classwise_ece, ece
-from calibrant.metrics.blocks import assign_blocks, dependent_group
+from calibrant.metrics.blocks import assign_blocks, dependent_group, effective_number
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.confidences import Confidences, confidences
 from calibrant.metrics.entities import entity_ece, entity_state
@@ -171,9 +171,7 @@ def skewness_of_mean(metric: Callable[..., Any], state: CalibrationState) -> flo
 def effective_groups(source: Blocked) -> float:
     """Return the number of equal-sized groups with as much information as those of ``source``.
 
-    (Σ v_g)² / Σ v_g² of the variances v_g of the groups' sums (Satterthwaite 1946). They grow as
-    n_g where examples of a group are independent and as n_g² where they are all alike; here as
-    n_g^1.5, halfway.
+    See :func:`~calibrant.metrics.blocks.effective_number`.
 
     >>> state = MatchCounts(("X",), *(np.array([[8], [1], [1]]) for _ in range(3)))
     >>> round(effective_groups(state), 2)
@@ -186,12 +184,7 @@ def effective_groups(source: Blocked) -> float:
     else:
         states = source if isinstance(source, tuple) else (source,)
         sizes = states[0].n.reshape(len(states[0].n), -1).sum(axis=1)
-    return _of_one_size(sizes)
-
-
-def _of_one_size(sizes: np.ndarray) -> float:
-    variances = sizes.astype(np.float64) ** 1.5
-    return float(variances.sum() ** 2 / (np.square(variances).sum() or 1.0))
+    return float(effective_number(sizes))
 
 
 def rarer_kind(source: Blocked, units: float | None) -> float:
@@ -212,7 +205,7 @@ def rarer_kind(source: Blocked, units: float | None) -> float:
     block = np.zeros(len(source), np.int64) if source.block is None else source.block
     each = np.ones(len(source)) if source.weights is None else source.weights
     kinds = (source.correct, ~source.correct)
-    return min(_of_one_size(np.bincount(block, each * kind)) for kind in kinds)
+    return min(float(effective_number(np.bincount(block, each * kind))) for kind in kinds)
 
 
 def tells_of_mistakes(

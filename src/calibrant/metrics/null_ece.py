@@ -13,7 +13,7 @@ from calibrant.distributions import student_quantile
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import Source, state_of
-from calibrant.metrics.blocks import assign_blocks
+from calibrant.metrics.blocks import assign_blocks, effective_number
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Predictions
 
@@ -145,7 +145,8 @@ class _GapDraws:
         if np.ndim(state.n) and used.sum() > 1:
             counts = state.top_count[used]
             gaps = np.asarray(state.top_confidence - state.top_correct)[used]
-            factors = _factors(replicates, len(gaps), seed)
+            number = float(effective_number(counts.sum(axis=-1)))
+            factors = _factors((replicates, len(gaps)), number, seed)
             self._scaled = factors @ gaps, factors @ counts
             variance = np.maximum(variance, np.square(gaps).sum(axis=0))
         elif state.weighted and self.n and np.ndim(state.n):
@@ -193,7 +194,10 @@ class _GapDraws:
         return np.asarray(right * np.maximum(1 - right / np.maximum(self.count, 1), 0))
 
 
-def _factors(replicates: int, blocks: int, seed: int) -> np.ndarray:
-    """Return normal factors of blocks, widened like Student's t where these are few."""
-    widened = student_quantile(blocks - 1) / NormalDist().inv_cdf(0.975)
-    return np.random.default_rng([seed, 1]).normal(0, widened, (replicates, blocks))
+def _factors(shape: tuple[int, int], number: float, seed: int) -> np.ndarray:
+    """Return normal factors of blocks, widened like Student's t where few decide.
+
+    ``number`` is the effective one: of a hundred blocks three may hold nearly all examples.
+    """
+    widened = student_quantile(max(1.0, number - 1)) / NormalDist().inv_cdf(0.975)
+    return np.random.default_rng([seed, 1]).normal(0, widened, shape)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
@@ -176,6 +177,7 @@ class Policy:
 
     def check_predictions(self, predictions: Predictions) -> None:
         """Raise an error where the policy was made for other classes than ``predictions`` has."""
+        check_kind("This policy", predictions, Predictions)
         if self.classes and predictions.classes != self.classes:
             raise InputError(
                 f"This policy was made for {self.classes} classes, got {predictions.classes}: "
