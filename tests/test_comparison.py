@@ -456,7 +456,7 @@ def test_the_reason_names_the_brier_score_where_that_decides():
     assert name == "identity"
     assert reason.endswith("but raises the Brier score by more than chance.")
     assert "by chance" not in reason
-    # Of those that do not raise it, the one that none of them beats.
+    # "c" raises it; "b" beats "a".
     name, reason = choose(names, lower, differences(0.3, 0.2, 0.2, 0.4))
     assert name == "b"
     assert reason.endswith("but raises the Brier score by more than chance.")

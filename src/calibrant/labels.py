@@ -217,8 +217,10 @@ class _Names:
             return _TRUTH[plain]
         if not is_whole_number(text):
             return None
-        number = int(without_zeros(text))
-        return None if number != _IGNORED and self.some_are_numbers else number
+        whole = without_zeros(text)
+        if self.some_are_numbers and int(whole) != _IGNORED:
+            return self.places.get(whole)  # pandas writes 3 as 3.0 where a label is missing.
+        return int(whole)
 
     def complaint(self, text: str, column: str | None) -> str:
         """Return what is wrong with a label that has no number."""

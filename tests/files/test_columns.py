@@ -555,3 +555,23 @@ def test_the_advice_of_a_single_probability_can_be_followed(tmp_path: Path) -> N
     found = read(path, kind="top-label")
     assert found.confidence.tolist() == [0.9, 0.6]
     assert found.correct.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_numbered_names_with_a_missing_label_as_pandas_writes_them(tmp_path, suffix):
+    """A column of whole numbers with a missing one is written as 3.0: it names the class 3."""
+    rows = [(0.75, 0.25, "3.0"), (0.5, 0.5, ""), (0.25, 0.75, "1.0")]
+    path = tmp_path / f"scores.{suffix}"
+    if suffix == "csv":
+        lines = ["probabilities:3,probabilities:1,label", *(f"{a},{b},{y}" for a, b, y in rows)]
+    else:
+        lines = [
+            f'{{"probabilities": {{"3": {a}, "1": {b}}}, "label": {y or "null"}}}'
+            for a, b, y in rows
+        ]
+    path.write_text("\n".join(lines) + "\n")
+    found = read(path)
+    assert (found.labels.tolist(), found.unlabelled) == ([0, 1], 1)
+    path.write_text(path.read_text().replace("3.0", "2.0"))
+    with pytest.raises(InputError, match=r"Label '2\.?0?' .*is not one of the label names \(3, 1"):
+        read(path)
