@@ -80,7 +80,8 @@ def _is_array(value: Any) -> bool:
 def _with_predictions(who: str, args: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     from calibrant.predictions import Predictions
 
-    if len(args) <= place + 1 or not _is_array(args[place + 1]):
+    given = args[place + 1] if len(args) > place + 1 else None
+    if not _is_array(given) and not isinstance(given, (list, tuple)):  # Labels may be text.
         before = "metric, " * place
         raise InputError(
             f"{who} takes predictions or a state, or two arrays: {who}({before}probabilities, "
