@@ -212,7 +212,7 @@ def test_other_json_is_refused_in_one_line(kind, text):
 
 
 def test_labels_as_a_list_of_texts_are_named():
-    """It said that only one array was given."""
-    with pytest.raises(InputError, match="are text .* and the label names are not known"):
+    """The error claimed that the labels were missing."""
+    with pytest.raises(InputError, match=r"are text .* and the label names are not known"):
         ece(np.array([[0.75, 0.25], [0.5, 0.5]]), ["cat", "dog"])
     assert ece(np.array([0.75, 0.25]), ["1", "0"]) == 0.25
