@@ -336,6 +336,24 @@ def test_words_separated_by_spaces_do_not_replace_another_text(trained, tmp_path
     assert json.loads(capsys.readouterr().out)["text"] == "Anna 's dog"
 
 
+def test_given_words_of_spaces_are_left_out_as_in_a_corpus(predictor):
+    words = TEXTS[2].split()
+    (plain,) = predictor.predict([words], tokens=True)
+    assert plain.entities
+    spaced = [part for word in words for part in (word, " ")]
+    for given in (spaced, [*spaced, "\u200b"]):
+        (found,) = predictor.predict([given], tokens=True)
+        assert found.text == " ".join(given)
+        assert [(e.type, e.confidence) for e in found.entities] == [
+            (e.type, e.confidence) for e in plain.entities
+        ]
+        for entity, same in zip(found.entities, plain.entities, strict=True):
+            first, end = same.words
+            assert entity.words == (2 * first, 2 * end - 1)
+            assert entity.text == " ".join(given[2 * first : 2 * end - 1])
+    assert not predictor.predict([[" ", "\u200b"]], tokens=True)[0].entities
+
+
 def test_given_words_have_the_map_and_the_guarantee_of_the_corpus(trained, predictor):
     given = Predictions.read(trained[0] / "valid.parquet")
     raw = Predictions.read(trained[0] / "raw_valid.parquet")

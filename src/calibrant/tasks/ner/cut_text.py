@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from calibrant.errors import InputError
 from calibrant.inputs import shortened
+from calibrant.tasks.language.marked_text import is_read
 from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.language.words import FIRST, Word
@@ -19,10 +20,17 @@ FIRST_CUTTING = Cutting(FIRST, sentences=False)
 
 
 class CutText(NamedTuple):
-    """A text and the words of each of its sentences."""
+    """A text and the words of each of its sentences; of given words also their numbers."""
 
     text: str
     sentences: list[list[Word]]
+    numbers: list[int] | None = None
+
+    def place(self, first: int, end: int) -> tuple[int, int]:
+        """Return the numbers of the first word and of that after the last, as they were given."""
+        if self.numbers is None:
+            return first, end
+        return self.numbers[first], self.numbers[end - 1] + 1
 
 
 def cut_words(text: str | Sequence[str], cutting: Cutting, sentences: bool) -> CutText:
@@ -52,16 +60,26 @@ def cut_words(text: str | Sequence[str], cutting: Cutting, sentences: bool) -> C
 def given_words(words: str | Sequence[str]) -> CutText:
     """Take words separated by spaces, or in a list, whose text is joined by spaces.
 
+    Words of spaces are left out, as a corpus is read without them; they keep their numbers.
+
     >>> given_words(["Anna", "sings"]).text, given_words("Anna  sings").sentences[0][1].start
     ('Anna sings', 6)
+    >>> given_words(["Anna", " ", "sings"]).numbers
+    [0, 2]
     """
     if isinstance(words, str):
         found = [Word(m.group(), m.start(), m.end()) for m in re.finditer(r"\S+", words)]
-        return CutText(words, [found])
+        return _read(words, found)
     if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
         raise InputError(f"A list of words or a text is expected, got {shortened(repr(words))}.")
     placed, start = [], 0
     for word in words:
         placed.append(Word(word, start, start + len(word)))
         start += len(word) + 1
-    return CutText(" ".join(words), [placed])
+    return _read(" ".join(words), placed)
+
+
+def _read(text: str, words: Sequence[Word]) -> CutText:
+    """Return the words that a model is trained on, and their numbers."""
+    numbers = [number for number, word in enumerate(words) if is_read(word.text)]
+    return CutText(text, [[words[number] for number in numbers]], numbers)

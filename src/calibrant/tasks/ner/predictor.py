@@ -345,7 +345,7 @@ class EntityPredictor(Predictor):
         for start, end, kind, value, accept in zip(*columns, strict=True):
             found = tuple(words.token(row) for row in range(start, end))
             number, (first, last) = words.text(start), (found[0].start, found[-1].end)
-            place = words.place(start, end) if settings.tokens else None
+            place = cut[number].place(*words.place(start, end)) if settings.tokens else None
             alternatives = others.of(start, end, kind, value)
             text = cut[number].text[first:last]
             yield number, Entity(kind, first, last, text, value, found, place, alternatives), accept
