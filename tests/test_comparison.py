@@ -117,6 +117,19 @@ def test_sentences_stay_together_and_folds_are_even():
     assert make_folds(sample(3), 5, seed=0).count == 3
 
 
+@pytest.mark.parametrize(("count", "whole"), [(20, True), (19, False), (1, False)])
+def test_batches_stay_together_if_they_are_many(count: int, whole: bool) -> None:
+    """Calibrators with signals read means over a batch, which a part of it does not have."""
+    random = np.random.default_rng(0)
+    labels, batch = random.integers(0, 3, 400), random.permutation(400) % count
+    p = Predictions.from_logits(random.normal(size=(400, 3)), labels, groups={"batch": batch})
+    folds = make_folds(p, 5, seed=0)
+    for values in (folds.fold, folds.block):
+        alone = [len(np.unique(values[batch == b])) == 1 for b in range(count)]
+        assert all(alone) if whole else not any(alone)
+    assert folds.count == 5
+
+
 def test_neighbours_are_held_out_together():
     """Paraphrases by one person and sentences of one document lie next to each other."""
     sentence = np.repeat(np.arange(300), 2)

@@ -26,6 +26,7 @@ __all__ = [
 _CHUNK = 1 << 18
 _BLOCKS = 1000
 _RUNS = 10  # Of consecutive groups, per fold.
+_BATCH, _FEWEST_BATCHES = "batch", 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +55,13 @@ def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Fold
     Tokens of one sentence resemble each other, and so do sentences of one document, or questions
     that one person wrote. With some of them in the fitting part, the others would not be new to the
     calibrator. They are usually next to each other in a file. Whole groups (sentences, images)
-    therefore go to a fold in runs of consecutive groups, ten runs per fold. Examples without groups
-    go in one run per class and fold, so that every class is in every fold, also in files sorted by
-    class.
+    therefore go to a fold in runs of consecutive groups, ten runs per fold. So do batches, over
+    which calibrators read means, if there are at least 20. Examples without groups go in one run
+    per class and fold, so that every class is in every fold, also in files sorted by class.
     """
     check_folds(folds)
-    group, random = dependent_group(predictions), np.random.default_rng(seed)
+    group = dependent_group(predictions) or _whole_batches(predictions)
+    random = np.random.default_rng(seed)
     if group is None:
         count, fold = _runs_of_classes(np.asarray(predictions.labels), folds, random)
     else:
@@ -69,7 +71,17 @@ def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Fold
             f"Comparing calibrators takes at least 2 independent examples to fit on, got {count} "
             "(tokens of one sentence, pixels of one image count as one)."
         )
-    return Folds(count, fold, assign_blocks(predictions, blocks=_BLOCKS))
+    return Folds(count, fold, assign_blocks(predictions, group or "auto", blocks=_BLOCKS))
+
+
+def _whole_batches(predictions: Predictions | Claims) -> str | None:
+    """Return the group of batches, unless there is none or it has too few values for a bootstrap.
+
+    A fold with a part of a batch would have other means than the batch has in a file.
+    """
+    values = predictions.groups.get(_BATCH)
+    few = values is None or len(np.unique(np.asarray(values))) < _FEWEST_BATCHES
+    return None if few else _BATCH
 
 
 def _runs_of_groups(
