@@ -88,7 +88,7 @@ def test_few_runs_are_named_beside_the_bold_numbers(make_record):
         ]
         return markdown_report(build_study(records))
 
-    words = "With fewer than five runs of each method, the test separates only large"
+    words = "With fewer than five seeds of a method, the test separates only large"
     assert words in note(3)
     assert words not in note(5)
 

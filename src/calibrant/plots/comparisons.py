@@ -147,7 +147,7 @@ def _kinds(part: Mapping[str, Any], metric: str) -> list[Curve]:
     found: dict[str, dict[int, float]] = {}
     for name, numbers in part.get("shift", {}).items():
         kind, _, strength = name.rpartition("-")
-        if kind and strength.isdigit() and math.isfinite(numbers[metric]):
+        if kind and strength in "12345" and math.isfinite(numbers[metric]):
             found.setdefault(kind, {0: part["test"][metric]})[int(strength)] = numbers[metric]
     return [
         Curve(kind, tuple(Place(x, places[x]) for x in sorted(places)))

@@ -159,7 +159,7 @@ def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
 
 def score_of(runs: Iterable[Run]) -> StudyMeasure:
     """Return the measure of predictive quality: the first one that any record has."""
-    known = {name for run in runs for name in run.part("identity")}
+    known = _known_metrics(runs)
     scores = quality_metrics()
     return StudyMeasure(next((metric for metric in scores if metric in known), scores[0]))
 

@@ -132,14 +132,14 @@ def _entries(cell: Sequence[Run], metric: str, calibrators: Sequence[str]) -> li
 
 def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
     """Make a row per method at the main width; None without out-of-scope data."""
-    runs = [run for run in at_main_width(runs) if not math.isnan(run.value("auroc", part=_OUTSIDE))]
+    runs = [run for run in at_main_width(runs) if not math.isnan(run.some_value("auroc", _OUTSIDE))]
     if not runs:
         return None
     measures = sorted(
         measures_of(runs, _OUTSIDE_METRICS, _OUTSIDE),
         key=lambda measure: _OUTSIDE_METRICS.index(measure.metric),
     )
-    count = int(max(run.value("examples", part=_OUTSIDE) for run in runs))
+    count = int(max(run.some_value("examples", _OUTSIDE) for run in runs))
     return method_table(
         "outside",
         f"In against out of scope: trained on {runs[0].unit}, width {runs[0].width}",

@@ -36,10 +36,11 @@ def render_study(study: Study) -> str:
         content = [*map(_table, tables), *map(_figure, drawn)]
         parts.append(_section(unit, f"unit-{number}", *content))
     parts += [_records(study.runs), _sources(study.record_sets), _origins(study)]
+    corpora = len({run.corpus for run in study.runs})  # A unit may be a setting of one.
     summary = " · ".join(
         [
             counted(len(study.runs), "record"),
-            f"{len(units)} {'corpus' if len(units) == 1 else 'corpora'}",
+            f"{corpora} {'corpus' if corpora == 1 else 'corpora'}",
             counted(len({run.method for run in study.runs}), "method"),
             counted(len({run.seed for run in study.runs}), "seed"),
         ]

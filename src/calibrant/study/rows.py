@@ -34,8 +34,7 @@ _ONE_SEED = (
     "run with one seed throughout."
 )
 _FEW_RUNS = (
-    " With fewer than five runs of each method, the test separates only large and steady "
-    "differences."
+    " With fewer than five seeds of a method, the test separates only large and steady differences."
 )
 
 
@@ -151,5 +150,5 @@ def describe_bold(cells: Cells, rows: Iterable[TableRow], where: str = "") -> st
     alone = any(len({run.seed for run in cell}) == 1 for cell in cells.values())
     if not marked:
         return " One seed has no interval." if alone else ""
-    few = 1 < min(map(len, cells.values())) < 5
+    few = 1 < min(len({run.seed for run in cell}) for cell in cells.values()) < 5
     return meaning + (_ONE_SEED if alone else "") + (_FEW_RUNS if few else "")

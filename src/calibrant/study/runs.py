@@ -29,6 +29,7 @@ __all__ = [
     "Run",
     "arrange",
     "cells",
+    "left_out",
     "main_by_corpus",
     "main_by_model",
     "method_order",
@@ -81,10 +82,15 @@ class Run:
         value = float(self.part(calibrator, part).get(metric, math.nan))
         return math.nan if metric == "apcr" and value == 0 else value
 
+    def some_value(self, metric: str, part: str = "test") -> float:
+        """Return a number of the first calibrator that has it; NaN if none does."""
+        found = (self.value(metric, calibrator, part) for calibrator in self.record.results)
+        return next((value for value in found if not math.isnan(value)), math.nan)
+
 
 def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
     """Turn records into runs, in an order that does not depend on theirs."""
-    unique = list(_trainings(records).values())
+    unique = [first for first, *_ in _trainings(records).values()]
     if not unique:
         raise InputError("A study needs at least one record, got none.")
     recipes = [record.recipe for record in unique]
@@ -134,8 +140,27 @@ def method_order(labels: Iterable[str]) -> list[str]:
     return sorted(labels, key=lambda label: (places.get(label.split(" ")[0], len(places)), label))
 
 
-def _trainings(records: Iterable[Record]) -> dict[str, Record]:
-    """Keep each training once: the most complete of the records that differ in their measures."""
+def left_out(records: Iterable[Record]) -> list[str]:
+    """Describe the records that :func:`arrange` leaves out although they have other numbers."""
+    sentences = []
+    for kept, *others in _trainings(records).values():
+        for other in others:
+            if more := sorted(_places(other.results) - _places(kept.results)):
+                sentences.append(
+                    f"{other.recipe.key} is left out: {kept.recipe.key} is the same training, and "
+                    f"lacks {', '.join(more)}."
+                )
+    return sentences
+
+
+def _places(results: Mapping[str, Any]) -> set[str]:
+    """Return the calibrators and the other data of a record, as a sentence names them."""
+    shifts = (parts.get("shift", {}) for parts in results.values())
+    return {*results, *(name for shift in shifts for name in shift)}
+
+
+def _trainings(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Group records that differ in their measures alone, the most complete of each group first."""
     plain: dict[str, Any] = {
         f.name: f.default for f in dataclasses.fields(Recipe) if f.name in BESIDES
     }
@@ -144,9 +169,9 @@ def _trainings(records: Iterable[Record]) -> dict[str, Record]:
         measured = len(record.recipe.shift) + len(record.recipe.measure)
         return -measured, record.recipe.key
 
-    found: dict[str, Record] = {}
+    found: dict[str, list[Record]] = {}
     for record in sorted(records, key=place):
-        found.setdefault(dataclasses.replace(record.recipe, **plain).key, record)
+        found.setdefault(dataclasses.replace(record.recipe, **plain).key, []).append(record)
     return found
 
 

@@ -38,7 +38,8 @@ __all__ = [
 Shift = dict[str, str]  # Strength, or the name of the data → the part of the results
 
 OTHER = "other data"
-_GRADED = re.compile(r"(?P<kind>.+)-(?P<strength>\d+)")
+# Strengths are small; "conll-2003" and "news/part-2" are other data.
+_GRADED = re.compile(r"(?P<kind>[^/\\]+)-(?P<strength>[1-9]\d?)")
 _WORST_METRICS = ("accuracy", "ece")
 _MOST_KINDS = 5  # Kinds of other data that fit side by side.
 
@@ -98,12 +99,10 @@ def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
     ]
 
 
-def measured_on(runs: Sequence[Run], shift: Shift) -> list[Run]:
-    """Return the runs that were measured on other data of that kind."""
+def measured_on(runs: Sequence[Run], shift: Mapping[str, str]) -> list[Run]:
+    """Return the runs that were measured on any of these parts, apart from the test split."""
     parts = [part for part in shift.values() if part != "test"]
-    return [
-        run for run in runs if any(not math.isnan(run.value("ece", part=part)) for part in parts)
-    ]
+    return [run for run in runs if any(not math.isnan(run.some_value("ece", p)) for p in parts)]
 
 
 def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> Table:
@@ -159,9 +158,7 @@ def worst_shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
 
 
 def _worst_table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str]) -> Table:
-    runs = [
-        run for run in runs if not math.isnan(run.value("ece", part=next(iter(parts.values()))))
-    ]
+    runs = measured_on(runs, parts)
     measures = [
         measure
         for part in ("test", *parts.values())
@@ -198,8 +195,10 @@ def _strongest(runs: Sequence[Run]) -> tuple[dict[str, str], list[str]]:
 
 def _as_on_test(runs: Sequence[Run], part: str) -> bool:
     return all(
-        math.isnan(there := run.value(metric, part=part)) or there == run.value(metric)
+        math.isnan(there := run.value(metric, calibrator, part))
+        or there == run.value(metric, calibrator)
         for run in runs
+        for calibrator in run.record.results
         for metric in _WORST_METRICS
     )
 

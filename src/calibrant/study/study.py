@@ -26,7 +26,7 @@ from calibrant.study.method_tables import (
 )
 from calibrant.study.ranks import rank_table
 from calibrant.study.result_tables import depth_table, result_tables
-from calibrant.study.runs import BASELINE, Run, arrange
+from calibrant.study.runs import BASELINE, Run, arrange, left_out
 from calibrant.study.settings import file_names
 from calibrant.study.shift_tables import shift_tables, worst_shift_tables
 from calibrant.study.summary import describe_settings, missing, origins, summarize
@@ -156,6 +156,7 @@ def build_study(
     2 records of 1 corpus (gum); minilm; heads of width 128 and depth 1; 1 seed.
     2 methods: cross_entropy, focal.
     """
+    records = list(records)
     complete = arrange(records, by)
     runs = with_calibrators(complete, calibrators)
     methods = {run.method for run in runs}
@@ -168,7 +169,7 @@ def build_study(
     check_metrics(runs, chosen or ())
     inputs = StudyInputs(runs, complete, tuple(by), baseline or BASELINE, chosen)
     extra = Extra() if extra_tables is None else extra_tables(inputs)
-    gone = missing(runs, chosen)
+    gone = [*missing(runs, chosen), *left_out(records)]
     return Study(
         tuple(runs),
         inputs.by,
