@@ -14,7 +14,7 @@ from calibrant.calibrators.saving import from_dict, to_dict
 from calibrant.calibrators.shift_fit import _basis, _Problem, fit_shares
 from calibrant.calibrators.signals import signal_columns, top_of
 from calibrant.files import read, rewrite, suffixes
-from calibrant.metrics import ece
+from calibrant.metrics import ece, nll
 
 PAGE = Path(__file__).parents[2] / "docs" / "under-shift.md"
 
@@ -148,7 +148,8 @@ def test_shares_minimise_what_a_plain_loop_adds_up():
         for row, label, share, w in zip(logits, labels, gate, weight, strict=True):
             power = np.exp(row * ((1 - share) * e[0] + share * e[1]))
             total -= w * np.log(power[label] / (power.sum() - power[2]))
-        return total / weight.sum() + 0.5 * 8.0 / 60 * ((np.asarray(e) - 1) ** 2).sum()
+        examples = weight.sum() ** 2 / (weight**2).sum()
+        return total / weight.sum() + 0.5 * 8.0 / examples * ((np.asarray(e) - 1) ** 2).sum()
 
     found = fit_shares(logits, labels, gate, weight, 8.0)
     for step in (0.01, -0.01):
@@ -169,7 +170,8 @@ def test_without_mistakes_or_other_classes_the_shares_stay(classes):
 def test_transformed_rows_have_these_shares(fitted):
     logits = np.array([[4.0, 1.0, 0.5]])
     columns = {name: np.zeros(1) for name in fitted.signals_}
-    values = {**fitted.learned(), **columns, "share_exponents_": np.array([2.0, 2.0])}
+    learned = {**fitted.learned(), "temperature_": 1.0}
+    values = {**learned, **columns, "share_exponents_": np.array([2.0, 2.0])}
     found = fitted.apply(logits, "logits", values)[0]
     assert found[1] / found[2] == pytest.approx(np.exp(2.0 * 0.5))
     plain = {**values, "share_exponents_": np.ones(2)}
@@ -181,9 +183,10 @@ def test_transformed_rows_have_these_shares(fitted):
 def test_a_file_of_an_earlier_version_keeps_the_raw_shares(fitted, tmp_path):
     content = to_dict(fitted)
     assert not np.allclose(fitted.share_exponents_, 1)
-    del content["learned"]["share_exponents_"]
+    del content["learned"]["share_exponents_"], content["learned"]["temperature_"]
     again, p = from_dict(content, "map.json"), sample(n=50)
     np.testing.assert_array_equal(again.share_exponents_, 1)
+    assert again.temperature_ == 1
     before, after = p.probabilities(), again.transform(p).scores
     rows, top = np.arange(50), p.scores.argmax(1)
     ratio = after / before
@@ -267,6 +270,35 @@ def test_hyperparameters_are_checked():
     for wrong in ({"clean_weight": 0}, {"penalty": -1}, {"rows": 1}):
         with pytest.raises(InputError, match="ShiftAware expects"):
             ShiftAware(**wrong)
+
+
+def uninformed(rng, n, corruption):
+    """Rows whose signals say nothing, with scores twice too large."""
+    labels = rng.integers(0, 4, n)
+    logits = 2 * (2 * np.eye(4)[labels] + 1.5 * rng.normal(size=(n, 4)))
+    signals = {f"noise {i}": rng.normal(size=n) for i in range(6)}
+    groups = {"corruption": np.full(n, corruption)}
+    return Predictions.from_logits(logits, labels, groups=groups, signals=signals)
+
+
+@pytest.mark.parametrize("weight", [3, 12])
+def test_a_high_weight_does_not_learn_clean_rows_by_heart(weight):
+    rng = np.random.default_rng(0)
+    names = ["", *(f"typos-{n}" for n in range(10))]
+    valid = Predictions.concatenate([uninformed(rng, 400, name) for name in names])
+    test = uninformed(rng, 5000, "")
+    temperature = Temperature().fit(valid[:400]).transform(test)
+    found = ShiftAware(clean_weight=weight).fit(valid).transform(test)
+    assert nll(found) < nll(temperature) + 0.008
+
+
+def test_with_few_rows_it_is_near_the_temperature():
+    rng = np.random.default_rng(1)
+    valid = Predictions.concatenate([uninformed(rng, 40, name) for name in ("", "ocr-1")])
+    found = ShiftAware().fit(valid)
+    assert found.temperature_ == pytest.approx(Temperature().fit(valid[:40]).temperature_)
+    test = uninformed(rng, 5000, "")
+    assert nll(found.transform(test)) < nll(test) - 0.1
 
 
 def test_few_rows_are_drawn_from_many(valid):

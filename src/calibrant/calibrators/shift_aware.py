@@ -11,7 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import line_sums, namespace, sigmoid, unmasked
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.scalar import with_confidence
-from calibrant.calibrators.shift_fit import fit_experts, fit_shares
+from calibrant.calibrators.shift_fit import clean_temperature, fit_experts, fit_shares
 from calibrant.calibrators.signals import (
     CORRUPTION,
     Top,
@@ -33,20 +33,22 @@ _NEAREST = 1e-6  # How near to 0 and 1 the confidence may come.
 class ShiftAware(Calibrator):
     """log c' / (1 − c') = (1 − π(s)) (a₁(s) + g₁(z)) + π(s) (a₂(s) + g₂(z)).
 
-    z is the log-odds of the confidence c and s are the *signals* of the example. Two curves
-    describe examples like those of validation and for damaged ones; π(s) in 0..1 says how damaged
-    an example looks. g₁ and g₂ increase, so the result is monotone in the confidence where signals
-    are equal. a₁, a₂ and the log-odds of π are sums of one piecewise linear function per signal,
-    constant beyond the outer knots. The other classes share 1 − c' as before, and the predicted
-    class stays.
+    s are the *signals* of the example, and z is the log-odds of the confidence after a temperature
+    T that is fitted on clean rows: with little evidence, the result stays near that temperature.
+    Two curves describe examples like those of validation and damaged ones; π(s) in 0..1 says how
+    damaged an example looks. g₁ and g₂ increase, so the result is monotone in the confidence where
+    signals are equal. a₁, a₂ and the log-odds of π are sums of one piecewise linear function per
+    signal, constant beyond the outer knots. The other classes share 1 − c' in
+    proportion to powers of what they had, and the predicted class stays.
 
     Signals that follow from the scores are margin, entropy and whether the predicted tag is O.
     Others are the columns of ``Predictions.signals`` (``signals`` names some of them) and, with a
     group ``sentence``, ``image`` or ``batch``, means over it: of these columns, of the log-odds, of
     the share of confidences below 0.9; and its size. New predictions must have the same.
 
-    Claims have one confidence each: z is its log-odds, c' may be anything, and the signals are the
-    given columns alone. So files of top labels and whole entities can use the calibrator.
+    Claims have one confidence each: z is its log-odds (T is 1, as no temperature moves it across
+    one half), c' may be anything, and the signals are the given columns alone. So files of top
+    labels and whole entities can use the calibrator.
 
     Fit it on validation predictions *and corrupted copies of them*: the group ``corruption`` holds
     the name of the corruption, an empty text for clean rows, and copies of a sentence keep its
@@ -78,10 +80,15 @@ class ShiftAware(Calibrator):
     log_odds_intercepts_: np.ndarray
     log_odds_slopes_: np.ndarray
     share_exponents_: np.ndarray  # e₁ and e₂
+    temperature_: float
     background_: int
 
-    # Files of earlier versions have none: the other classes kept the shares of the raw scores.
-    added_later: ClassVar[Mapping[str, Any]] = {"share_exponents_": np.ones(2)}
+    # Files of earlier versions have none: the other classes kept the shares of the raw scores, and
+    # z was the log-odds of the raw confidence.
+    added_later: ClassVar[Mapping[str, Any]] = {
+        "share_exponents_": np.ones(2),
+        "temperature_": np.ones(()),
+    }
 
     def __init__(
         self,
@@ -112,25 +119,28 @@ class ShiftAware(Calibrator):
         beside = predictions.groups, predictions.signals
         columns = signal_columns("ShiftAware", names, predictions.scores, "logits", 0.0, *beside)
         is_clean = _is_clean(predictions)
+        clean = predictions[is_clean] if is_clean.any() else predictions
+        temperature = 1.0 if self.claims_ else clean_temperature(clean.scores, clean.labels)
         chosen = _sample(is_clean, self.rows)
-        top = self._top(unmasked(predictions.scores[chosen].astype(np.float64)))
+        logits = unmasked(predictions.scores[chosen].astype(np.float64)) / temperature
+        top, labels = self._top(logits), predictions.labels[chosen]
         signals = self._signals(top, [column[chosen] for column in columns.values()], background)
-        right = (top.predicted == predictions.labels[chosen]).astype(np.float64)
+        right = (top.predicted == labels).astype(np.float64)
         weight = _weights(is_clean[chosen], self.clean_weight)
         learned = fit_experts(top.log_odds, np.stack(signals, 1), right, weight, self.penalty)
         gate = sigmoid(_evaluated("", learned, signals)[2])
-        shares = self._shares(predictions[chosen], right < 1, gate, weight)
-        more = {"share_exponents_": shares, "background_": background}
+        wrong = right < 1
+        shares = self._shares(logits[wrong], labels[wrong], gate[wrong], weight[wrong])
+        more = {"share_exponents_": shares, "temperature_": temperature, "background_": background}
         return Fit({**learned, **more}, signals=names)
 
     def _shares(
-        self, rows: Predictions, wrong: np.ndarray, gate: np.ndarray, weight: np.ndarray
+        self, logits: np.ndarray, labels: np.ndarray, gate: np.ndarray, weight: np.ndarray
     ) -> np.ndarray:
         """Return e₁ and e₂; of a claim, the other class has all that is left."""
         if self.claims_:
             return np.ones(2)
-        logits = unmasked(rows.scores[wrong].astype(np.float64))
-        return fit_shares(logits, rows.labels[wrong], gate[wrong], weight[wrong], self.penalty)
+        return fit_shares(logits, labels, gate, weight, self.penalty)
 
     def _signal_columns(
         self, rows: Array, kind: Kind, groups: Mapping[str, Any], signals: Mapping[str, Any]
@@ -140,7 +150,7 @@ class ShiftAware(Calibrator):
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         xp = namespace(scores)
-        top = self._top(scores)
+        top = self._top(scores / values["temperature_"])
         columns = [values[name] for name in self.signals_]
         signals = self._signals(top, columns, self.background_)
         first, second, damage = _evaluated("", values, signals)

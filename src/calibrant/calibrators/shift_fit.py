@@ -1,7 +1,7 @@
 """Fit what :class:`~calibrant.calibrators.ShiftAware` learns.
 
-First the two curves of the confidence and the gate between them, then how the other classes share
-what the confidence leaves.
+First the temperature of clean rows, then the two curves of the confidence and the gate between
+them, then how the other classes share what the confidence leaves.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrant.calibrators.backend import sigmoid
+from calibrant.calibrators.faultless import stopped
 from calibrant.calibrators.minimize import minimize
+from calibrant.calibrators.newton import best_inverse_temperature
 
-__all__ = ["fit_experts", "fit_shares"]
+__all__ = ["clean_temperature", "fit_experts", "fit_shares"]
 
 _WORK = 4_000_000  # Rows times steps; then the least and the most steps.
 _STEPS = (80, 400)
@@ -23,6 +25,7 @@ _MOST_LOG_ODDS = 30.0
 _RIDGE = 0.5  # Of values, relative to the penalty on their bends.
 _APART = 1e-6  # The least distance of knots, relative to their range.
 _SCORES = 1 << 22  # Scores of wrong rows that the shares are fitted on.
+_MOST_TEMPERATURE = 16.0  # And its inverse the least: scores without information have no optimum.
 _START = 1.0  # The first distance of the two curves: equal curves would stay equal.
 
 
@@ -38,6 +41,17 @@ class _Basis(NamedTuple):
         return [len(nodes) for nodes in self.nodes]
 
 
+def clean_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
+    """Return the temperature with the least NLL, from 1/16 to 16.
+
+    >>> clean_temperature(np.array([[2.0, 0.0]] * 4), np.array([0, 0, 0, 1]))
+    1.8204784...
+    """
+    best = stopped(best_inverse_temperature(logits, labels), logits, labels)
+    beta = 1.0 if best.at.spread == 0 else best.beta
+    return float(np.clip(1 / beta, 1 / _MOST_TEMPERATURE, _MOST_TEMPERATURE))
+
+
 def fit_experts(
     log_odds: np.ndarray,
     signals: np.ndarray,
@@ -47,13 +61,15 @@ def fit_experts(
 ) -> dict[str, np.ndarray]:
     """Minimise the weighted NLL of being right, penalised for bends, from f = z on.
 
-    ``penalty`` is in units of examples: it fades as these become many.
+    ``penalty`` is in units of examples: it fades as these become many. A few rows of high weight
+    are few examples (:func:`_example_count`).
     """
     wrong = right < 0.5
     z = np.clip(log_odds, -_MOST_LOG_ODDS, _MOST_LOG_ODDS)
     basis = _basis([_signal_knots(column, wrong) for column in signals.T], signals)
     curve = _basis([_log_odds_knots(z, wrong)], z[:, None])
-    problem = _Problem(basis, curve, right, weight / weight.sum(), penalty / len(right))
+    share = penalty / _example_count(weight)
+    problem = _Problem(basis, curve, right, weight / weight.sum(), share)
     steps = int(np.clip(_WORK // len(right), *_STEPS))
     found = minimize(problem, problem.start, tolerance=_TOLERANCE, most_steps=steps)
     values, curves = problem.unpacked(found.x)
@@ -91,8 +107,8 @@ def fit_shares(
     true = below[np.arange(count), labels]
     is_other = np.arange(classes) != logits.argmax(1)[:, None]
     below = below[is_other].reshape(count, classes - 1)
+    pull = _RIDGE * penalty / _example_count(weight)
     parts, weight = np.stack([1 - gate, gate], 1), weight / weight.sum()
-    pull = _RIDGE * penalty / count
 
     def loss(e: np.ndarray) -> tuple[float, np.ndarray]:
         power = parts @ e
@@ -107,6 +123,15 @@ def fit_shares(
 
     found = minimize(loss, np.ones(2), tolerance=_TOLERANCE)
     return np.asarray(np.maximum(found.x, 0.0))
+
+
+def _example_count(weight: np.ndarray) -> float:
+    """Return how many equal examples have a mean as uncertain as that with weights (Kish 1965).
+
+    >>> _example_count(np.array([1.0, 1.0])), _example_count(np.array([100.0, 1.0, 1.0]))
+    (2.0, 1.0401...)
+    """
+    return float(weight.sum() ** 2 / (weight**2).sum())
 
 
 class _Problem:

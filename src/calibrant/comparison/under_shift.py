@@ -40,7 +40,7 @@ _P: Kind = "probabilities"
 _ROWS = 1 << 15  # Examples that a calibrator of cross-validation is fitted on.
 _COPIES = 1 << 17  # Rows of copies that cross-validation looks at.
 # More saves clean data, and costs some honesty under damage.
-_CLEAN_WEIGHTS = (0.7, 1.5, 3.0)
+_CLEAN_WEIGHTS = (0.7, 1.5, 3.0, 6.0, 12.0)
 
 
 class OnlyCopiesError(InputError):
