@@ -437,13 +437,13 @@ def rule(parts: Parts, setting: Setting) -> Iterator[dict[str, Any]]:
     start = time.process_time()
     valid = parts.get("valid", setting.copies(""), random=setting.random)
     found = select_calibrator(valid, ["temperature", "shift-aware"])
-    said = {"setting": "rule", "chosen": found.calibrator.name, "reason": found.reason,
-            "rule_cpu_s": time.process_time() - start}  # fmt: skip
+    verdict = {"setting": "rule", "chosen": found.calibrator.name, "reason": found.reason,
+               "rule_cpu_s": time.process_time() - start}  # fmt: skip
     if not isinstance(found.calibrator, ShiftAware):
-        yield said
+        yield verdict
         return
     weight = found.calibrator.clean_weight
-    yield {**said, "clean_weight": weight}
+    yield {**verdict, "clean_weight": weight}
     yield from unseen(parts, CHOSEN, setting._replace(clean_weight=weight, rows=1 << 17))
 
 
