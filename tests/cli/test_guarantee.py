@@ -63,6 +63,13 @@ def test_feasibility_comes_first_then_the_threshold(folder, capsys):
                                            "kept", "of", "them", "wrong"]  # fmt: skip
 
 
+def test_one_decision_is_one_and_nearly_all_are_not_all(folder, capsys):
+    from calibrant.cli.apply_policy import _summary
+
+    assert _summary({"all": 1, "accepted": 1}) == "1 decision, 1 accepted (100 %)."
+    assert _summary({"all": 9999, "accepted": 9998}).endswith("9,998 accepted (99.99 %).")
+
+
 def test_decisions_of_rows(folder, capsys):
     ok(capsys, "guarantee", "valid.npz", "--target-risk", "0.05", "-o", "policy.json")
     out = ok(capsys, "apply", "test.npz", "--policy", "policy.json", "-o", "decisions.csv")
@@ -222,6 +229,11 @@ def test_one_line_for_bad_input(folder, capsys):
         (("--max-missed", "0.02"), "BIO"),
         (("--target-risk", "0.05", "--keep-together", "sentence"), "Unknown group 'sentence'"),
         (("--target-risk", "0.05", "--tokens"), "folder of a training run"),
+        (("--target-risk", "0.05", "--score", "aps"), "--score is for --coverage"),
+        (("--target-risk", "0.05", "--on-average"), "--on-average is for --max-missed"),
+        (("--coverage", "0.9", "--level", "0.5"), "--level is for --target-risk or --max-missed"),
+        (("--coverage", "0.9", "--free", "2"), "--free is for --score raps, got lac"),
+        (("--coverage", "0.9", "--randomised"), "for --score aps or --score raps, got lac"),
         (("--target-risk", "0.05", "--calibrator", "none.json"), "no calibrator at none.json"),
     ):
         assert expected in refused(capsys, *start, *options)

@@ -242,3 +242,10 @@ def test_a_missing_package_is_named_in_one_line(monkeypatch, capsys, module, wor
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_letters_that_take_two_cells_do_not_shift_a_table():
+    from calibrant.cli.table import render_table
+
+    lines = render_table(["class", "n", "about"], [["猫", "1", "a"], ["dog", "12", "b"]], right=[1])
+    assert lines.splitlines()[2:] == ["猫      1  a", "dog    12  b"]

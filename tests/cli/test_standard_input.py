@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from calibrant import Claims, Predictions, Temperature, read
+from calibrant.calibrators.shift_aware import ShiftAware
 
 
 def piped(data: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
@@ -31,6 +32,22 @@ def test_a_filter(tmp_path: Path, suffix: str) -> None:
     mapped = read(tmp_path / f"q{suffix}")
     assert not isinstance(mapped, Claims)
     assert np.allclose(mapped.scores, Temperature().fit(p).transform(p).probabilities())
+
+
+def test_the_filter_gives_what_the_file_has_where_sentences_are_read(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    labels, sentence = random.integers(0, 3, 800), np.arange(800) // 20
+    groups = {"sentence": sentence, "corruption": np.where(sentence % 2, "typos-3", "")}
+    logits = 3 * (random.normal(size=(800, 3)) + np.eye(3)[labels])
+    signals = {"pieces": random.normal(size=800)}
+    p = Predictions.from_logits(logits, labels, groups=groups, signals=signals)
+    ShiftAware().fit(p).save(tmp_path / "m.json")
+    p[:100].write(tmp_path / "p.csv")
+    arguments = ("apply", str(tmp_path / "m.json"), str(tmp_path / "p.csv"), "-o")
+    assert piped(b"", *arguments, str(tmp_path / "q.csv")).returncode == 0
+    found = piped(b"", *arguments, "-")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout == (tmp_path / "q.csv").read_bytes()
 
 
 def test_bad_input_is_one_line() -> None:

@@ -173,3 +173,55 @@ def test_bad_input_is_one_line(folder, command, words, capsys):
     assert words in err
     assert err.count("\n") == 1
     assert not (folder / "x.json").exists()
+
+
+def test_a_narrow_terminal_has_whole_rows(folder, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = call(f"watch {folder}/stream.npz --reference {folder}/valid.npz", capsys)
+    table, _, note = out[out.index("chunk  ") :].partition("\n\n")
+    assert max(map(len, table.splitlines())) <= 80
+    assert note.startswith("The terminal is too narrow for drift of classes, labels")
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = call(f"watch {folder}/stream.npz --reference {folder}/valid.npz", capsys)
+    assert "of classes" in out
+    assert "narrow" not in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "watch {f}/stream.npz --tokens",
+        "watch {f}/stream.npz --device cpu",
+        "adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz -o {f}/x.json "
+        "--corrupt typos",
+        "adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz -o {f}/x.json "
+        "--data-dir {f}",
+    ],
+)
+def test_options_of_runs_are_refused_without_one(folder, command, capsys):
+    status, _, err = call(command.format(f=folder), capsys)
+    assert status == 2
+    assert "is for a run" in err
+    assert err.count("\n") == 1
+    assert not (folder / "x.json").exists()
+
+
+def test_the_page_of_a_long_stream_numbers_its_chunks_and_says_what_is_drawn(folder):
+    from calibrant.report.watch_page import render_watch
+    from calibrant.watching import watch
+
+    valid = sample(400)
+    found = watch(sample(3200, seed=1), reference=valid, chunk=10)
+    assert len(found.chunks) == 320
+    page = render_watch(found)
+    assert "Of the 320 chunks, one in 3 is drawn" in page
+    assert "Chunk 319\n" in page  # The last that is drawn; it was called the 107th.
+    assert "is drawn" not in render_watch(watch(valid, reference=valid, chunk=100))
+
+
+def test_a_chunk_without_a_name_has_a_page():
+    from calibrant.report.watch_page import render_watch
+    from calibrant.watching import watch
+
+    stream = sample(50, groups={"day": [""] * 50})
+    assert "<svg" in render_watch(watch(stream, per="day"))

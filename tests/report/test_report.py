@@ -10,7 +10,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from calibrant import InputError
+from calibrant import InputError, Predictions, audit
 from calibrant.auditing import Measure
 from calibrant.metrics import METRICS, CalibrationState, Confidences, accumulate
 from calibrant.plots import styles
@@ -207,3 +207,20 @@ def test_the_light_theme_has_the_colours_of_the_plots():
 def test_matplotlib_is_not_needed():
     code = "import sys, calibrant.report; assert 'matplotlib' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_is_off_by_nothing_has_no_direction():
+    p = Predictions.from_probabilities(np.eye(2)[[0, 1] * 20], [0, 1] * 20)
+    text = render_report(audit(p, bootstrap=0))
+    assert "nderconfident" not in text
+    assert "Overconfident" not in text
+    assert "Confidence minus accuracy" in text
+    assert "No gap" in text
+
+
+def test_a_threshold_near_1_is_not_1():
+    low = np.linspace(1e-4, 6e-4, 400)
+    p = Predictions.from_probabilities(np.stack([1 - low, low], 1), [0] * 390 + [1] * 10)
+    text = render_report(audit(p, bootstrap=0))
+    assert re.search(r"Confidence at least 0\.9998", text)
+    assert "Confidence at least 1\n" not in text

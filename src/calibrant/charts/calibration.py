@@ -11,7 +11,8 @@ from calibrant.charts.chart import Bars, Chart, Dots, Hover, Line, Mark, Texts, 
 from calibrant.charts.curve import ReliabilityCurve, class_curve, reliability_curve
 from calibrant.charts.numbers import count, counted, edge, number, percent, points, short_count
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
-from calibrant.metrics.selective import RiskCoverage
+from calibrant.metrics.metric import points as size_in_points
+from calibrant.metrics.selective import RiskCoverage, threshold_text
 
 __all__ = [
     "bin_rows", "class_chart", "histogram_chart", "image_error_chart", "reliability_chart",
@@ -24,6 +25,7 @@ _NOTHING = "no examples"
 # Points of the risk–coverage curve that react to a hover: every second percent of coverage.
 _STOPS = 50
 _IMAGE_BARS = 20
+_ROUNDING = 1e-9  # A smaller gap comes from arithmetic.
 
 
 def reliability_chart(
@@ -192,7 +194,7 @@ def _bars(curve: ReliabilityCurve) -> list[Mark]:
     x0, x1 = (side[b] for side in curve.inset)
     middle, right, claimed = curve.middle[b], curve.accuracy[b], curve.confidence[b]
     foot, top = np.minimum(right, claimed), np.maximum(right, claimed)
-    sides = (("gap over", claimed > right), ("gap under", claimed <= right))
+    sides = (("gap over", claimed > right), ("gap under", claimed < right))
     return [
         Bars("bar", x0, x1, 0, right),
         *(Bars(role, x0[at], x1[at], foot[at], top[at]) for role, at in sides),
@@ -205,8 +207,8 @@ def _bars(curve: ReliabilityCurve) -> list[Mark]:
 def _bar_keys(curve: ReliabilityCurve, level: float) -> tuple[tuple[str, str], ...]:
     gaps = curve.gap[curve.filled]
     keys = [("bar", "Accuracy")]
-    keys += [("gap over", "Overconfident")] if (gaps > 0).any() else []
-    keys += [("gap under", "Underconfident")] if (gaps <= 0).any() else []
+    keys += [("gap over", "Overconfident")] if (gaps > _ROUNDING).any() else []
+    keys += [("gap under", "Underconfident")] if (gaps < -_ROUNDING).any() else []
     return (*keys, ("interval", f"{100 * level:g} % interval"), ("ideal", "Perfect"))
 
 
@@ -238,10 +240,20 @@ def _bin_tip(curve: ReliabilityCurve, b: int, claimed: str, found: str, noun: st
             f"{found} {percent(curve.accuracy[b])} "
             f"({percent(curve.low[b])} – {percent(curve.high[b])})",
             f"Mean {claimed.lower()} {percent(curve.confidence[b])}",
-            f"{'Overconfident' if gap > 0 else 'Underconfident'} by "
-            f"{points(abs(gap)).lstrip('+')} points",
+            _direction(float(gap)),
         ]
     )
+
+
+def _direction(gap: float) -> str:
+    """Name the direction of a gap between confidence and accuracy, if there is one.
+
+    >>> _direction(0.0004), _direction(-0.1), _direction(0.0)
+    ('Overconfident by 0.04 points', 'Underconfident by 10.0 points', 'No gap')
+    """
+    if abs(gap) < _ROUNDING:
+        return "No gap"
+    return f"{'Over' if gap > 0 else 'Under'}confident by {size_in_points(gap)}"
 
 
 def _risk_hovers(curve: RiskCoverage, n: int | None, top: float) -> list[Hover]:
@@ -253,7 +265,7 @@ def _risk_hovers(curve: RiskCoverage, n: int | None, top: float) -> list[Hover]:
             f"Answer the {percent(coverage[stop])} most confident\n"
             + (f"{count(round(coverage[stop] * n))} of {counted(n, 'example')}\n" if n else "")
             + f"{percent(curve.risk[stop])} of these are wrong\n"
-            f"Confidence at least {edge(curve.threshold[stop])}",
+            f"Confidence at least {_least(curve.threshold[stop])}",
             100 * start,
             100 * end,
             0,
@@ -262,6 +274,17 @@ def _risk_hovers(curve: RiskCoverage, n: int | None, top: float) -> list[Hover]:
         )
         for stop, start, end in zip(stops, ends[:-1], ends[1:], strict=True)
     ]
+
+
+def _least(threshold: float) -> str:
+    """Format a threshold with three decimals, or with as many as tell it from 0 and 1.
+
+    >>> _least(0.90049), _least(0.9996), _least(1.0), _least(0.0002)
+    ('0.9', '0.9996', '1', '0.0002')
+    """
+    short = edge(threshold)
+    exact = threshold in (0, 1) or short not in ("0", "1")
+    return short if exact else threshold_text(float(threshold)).replace("all", "0")
 
 
 def _range(curve: ReliabilityCurve, b: int) -> str:

@@ -14,13 +14,23 @@ DASH = "–"
 
 
 def count(value: float) -> str:
-    """Format 12345 as '12,345'."""
-    return f"{int(value):,}"
+    """Format 12345 as '12,345', and a sum of weights as the nearest whole number.
+
+    >>> count(12345), count(1.99)
+    ('12,345', '2')
+    """
+    return f"{round(value):,}"
 
 
 def counted(value: float, noun: str) -> str:
-    """Format a count with its noun: '1 example', '1,234 entities'."""
-    plural = {"class": "classes", "entity": "entities"}.get(noun, noun + "s")
+    """Format a count with its noun.
+
+    >>> counted(0.98, "example"), counted(1234, "gold entity"), counted(2, "class")
+    ('1 example', '1,234 gold entities', '2 classes')
+    """
+    value = round(value)
+    *before, last = noun.split(" ")
+    plural = " ".join([*before, {"class": "classes", "entity": "entities"}.get(last, f"{last}s")])
     return f"{count(value)} {noun if value == 1 else plural}"
 
 

@@ -83,7 +83,7 @@ def _tip(name: str, what: str, row: np.ndarray) -> str:
 
 def _ticks(names: Sequence[str]) -> tuple[tuple[float, str], ...]:
     """Return the names of a few chunks, evenly spread."""
-    longest = max(len(short_name(name)) for name in names)
+    longest = max(1, *(len(short_name(name)) for name in names))  # A name may be empty.
     most = max(2, min(_MOST_TICKS, 40 // longest))
     step = -(-len(names) // most)
     return tuple((float(i), short_name(names[i])) for i in range(0, len(names), step))

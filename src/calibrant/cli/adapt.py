@@ -17,6 +17,7 @@ from calibrant.cli.options import (
     add_output,
     add_run_options,
     columns_from,
+    refuse_run_options,
 )
 from calibrant.errors import InputError, printable
 
@@ -115,9 +116,10 @@ def _adapt_run(args: argparse.Namespace) -> Adaptation:
     from calibrant.predictions import Predictions
     from calibrant.progress import Progress
 
-    for option in ("valid", "copies"):
-        if getattr(args, option):
-            raise InputError(f"--{option} is for a calibrator; a run has its own.")
+    for option, default in (("valid", []), ("copies", []), ("keep_together", "auto")):
+        if getattr(args, option) != default:
+            name = option.replace("_", "-")
+            raise InputError(f"--{name} is for a calibrator; a run has its own.")
     folder, _ = finished_run(args.calibrator)
     check_adapted_folder(folder.path, args.output, args.overwrite)  # Before the work.
     parts, raw = run_predictions(args.calibrator, args.unlabelled, args)
@@ -148,6 +150,7 @@ def _adapt_calibrator(args: argparse.Namespace) -> Adaptation:
     from calibrant.files import expand
     from calibrant.outputs import check_writable
 
+    refuse_run_options(args, f"which {args.calibrator} is not")
     if not args.valid:
         raise InputError("A calibrator needs labelled predictions: --valid FILE.")
     inputs = [args.calibrator, *expand([*args.valid, *args.unlabelled, *args.copies])]
@@ -214,7 +217,8 @@ def print_adaptation(found: Adaptation, args: argparse.Namespace) -> None:
         ]
         print(render_table(heads, rows, right=[1, 2, 3]))
         if len(found.classes) > len(rows):
-            print(f"({len(found.classes) - len(rows):,} more classes: --json)")
+            more = counted(len(found.classes) - len(rows), "more class")
+            print(f"({more}: --json)")
     else:
         heads = ["labelled set", "rows", "mean confidence", "accuracy"]
         rows = [

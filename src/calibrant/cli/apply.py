@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,8 +81,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.files:
         raise InputError("Name a calibrator and a file: calibrant apply CALIBRATOR FILE -o OUT.")
     from calibrant.calibrators import load_calibrator
+    from calibrant.charts.numbers import counted
     from calibrant.entities.calibrator import is_entity_calibrator
-    from calibrant.files import expand, rewrite
+    from calibrant.files import expand
     from calibrant.progress import Progress
 
     if is_entity_calibrator(args.calibrator):
@@ -99,27 +100,40 @@ def run(args: argparse.Namespace) -> int:
     sources = expand(args.files)
     if str(args.output) == STANDARD:
         return _to_standard_output(calibrator, sources, args)
-    columns = columns_from(args)
     with _targets(sources, args) as targets, Progress(_total(sources), "rows") as progress:
         for source, target in zip(sources, targets, strict=True):
-            rewrite(
-                source,
-                target,
-                calibrator.transform,
-                columns,
-                args.kind,
-                groups=calibrator.groups_,
-                whole=bool(calibrator.signals_),  # Means over sentences: none may be cut.
-                overwrite=args.overwrite,
-                progress=progress.advance,
-            )
+            _rewrite(calibrator, source, target, args, progress.advance)
     written = printable(str(args.output))
-    print(f"{calibrator.name} applied to {progress.done:,} rows.\nWritten: {written}")
+    print(f"{calibrator.name} applied to {counted(progress.done, 'row')}.\nWritten: {written}")
     return 0
+
+
+def _rewrite(
+    calibrator: Calibrator,
+    source: Path,
+    target: Path,
+    args: argparse.Namespace,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Write the calibrated copy of one file."""
+    from calibrant.files import rewrite
+
+    rewrite(
+        source,
+        target,
+        calibrator.transform,
+        columns_from(args),
+        args.kind,
+        groups=calibrator.groups_,
+        whole=bool(calibrator.signals_),  # Means over sentences: none may be cut.
+        overwrite=args.overwrite,
+        progress=progress,
+    )
 
 
 def _apply_on_cluster(calibrator: Calibrator, args: argparse.Namespace) -> int:
     """Write calibrated copies of parquet files to a folder, by the workers of an engine."""
+    from calibrant.charts.numbers import counted
     from calibrant.distributed import apply_to_files
     from calibrant.distributed.engines import using_engine
 
@@ -138,22 +152,23 @@ def _apply_on_cluster(calibrator: Calibrator, args: argparse.Namespace) -> int:
         )
     for message in copied.damaged:
         print(f"Warning: left out: {printable(message)}", file=sys.stderr)
-    left_out = f" {len(copied.damaged):,} were left out." if copied.damaged else ""
-    print(f"{calibrator.name} applied to {copied.rows:,} rows of {copied.files:,} files.{left_out}")
+    were = "was" if len(copied.damaged) == 1 else "were"
+    left_out = f" {len(copied.damaged):,} {were} left out." if copied.damaged else ""
+    rows, files = counted(copied.rows, "row"), counted(copied.files, "file")
+    print(f"{calibrator.name} applied to {rows} of {files}.{left_out}")
     print(f"Written: {printable(str(args.output))}")
     return 0
 
 
-def _to_standard_output(calibrator: Any, sources: list[Path], args: argparse.Namespace) -> int:
+def _to_standard_output(
+    calibrator: Calibrator, sources: list[Path], args: argparse.Namespace
+) -> int:
     """Write the calibrated copy of one file to standard output, once it is complete."""
-    from calibrant.files import rewrite
-
     if len(sources) != 1:
         raise InputError(f"'-o -' writes one file, got {len(sources)}.")
     with tempfile.TemporaryDirectory(prefix="calibrant-") as folder:
         target = Path(folder) / sources[0].name
-        columns, groups = columns_from(args), calibrator.needs_groups
-        rewrite(sources[0], target, calibrator.transform, columns, args.kind, groups=groups)
+        _rewrite(calibrator, sources[0], target, args)
         with target.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
     sys.stdout.flush()

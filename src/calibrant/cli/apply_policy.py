@@ -176,11 +176,13 @@ def _of_scores(policy: Policy, scores: list[Any], types: list[str]) -> list[dict
 
 
 def _summary(counts: dict[str, int]) -> str:
+    from calibrant.charts.numbers import counted, percent
+
     n = counts.get("all", 0)
-    words = [f"{n:,} decisions"]
+    words = [counted(n, "decision")]
     for key, name in (("accepted", "accepted"), ("review", "to review")):
         if key in counts:
-            words.append(f"{counts[key]:,} {name} ({100 * counts[key] / n:.1f} %)")
+            words.append(f"{counts[key]:,} {name} ({percent(counts[key] / n)})")
     if "size" in counts:
         words.append(f"{counts['size'] / n:.3f} classes in a set on average")
     ignored = counts.get("ignored", 0)

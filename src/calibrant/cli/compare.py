@@ -167,13 +167,14 @@ def _check_output(args: argparse.Namespace) -> None:
 
 def print_comparison(found: Comparison) -> None:
     """Print the table, the recommendation and what was skipped."""
+    from calibrant.charts.numbers import counted
     from calibrant.cli.table import render_table, that_fit
     from calibrant.metrics import METRICS
 
     s = found.settings
+    valid, test = (counted(n, "example") for n in (s.valid_examples, s.test_examples))
     print(
-        f"VALID: {s.valid_examples:,} examples, {s.folds} folds; TEST: {s.test_examples:,} "
-        f"examples; {s.classes} classes\n"
+        f"VALID: {valid}, {counted(s.folds, 'fold')}; TEST: {test}; {counted(s.classes, 'class')}\n"
     )
     compared = [metric for metric in METRICS.values() if metric.compared]
     heads = [metric.short for metric in compared]
@@ -219,7 +220,9 @@ def _still_to_gain(found: Comparison) -> str:
 
 
 def _cells(row: Row, recommended: str, compared: Sequence[Metric]) -> list[str]:
-    change = f"{row.accuracy_change:+.4f}" if row.accuracy_change else "0"
+    from calibrant.charts.numbers import signed
+
+    change = signed(row.accuracy_change, 4) if row.accuracy_change else "0"
     numbers = {metric.name: _number(row.metrics[metric.name]) for metric in compared}
     if row.ece_low is not None:
         numbers["ece"] += f" [{row.ece_low:.4f}, {row.ece_high:.4f}]"

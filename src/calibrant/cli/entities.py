@@ -97,6 +97,7 @@ def fit_entities(args: argparse.Namespace, of_scores: Calibrator | None) -> int:
 
 def apply_entities(args: argparse.Namespace) -> int:
     """Write a copy of a tool's output with learned confidences as scores."""
+    from calibrant.charts.numbers import counted
     from calibrant.entities import load_entity_calibrator, read_entities
     from calibrant.outputs import check_writable
 
@@ -124,8 +125,8 @@ def apply_entities(args: argparse.Namespace) -> int:
     entities = sum(len(each.entities) for each in source.documents)
     written = printable(str(args.output))
     print(
-        f"Confidences of {entities:,} entities in {len(source.values):,} documents.\n"
-        f"Written: {written}"
+        f"Confidences of {counted(entities, 'entity')} in "
+        f"{counted(len(source.values), 'document')}.\nWritten: {written}"
     )
     return 0
 
@@ -215,14 +216,15 @@ def _audits(args: argparse.Namespace) -> dict[str, EntityAudit]:
 
 
 def _print_audits(audits: Mapping[str, EntityAudit]) -> None:
+    from calibrant.charts.numbers import counted
     from calibrant.cli.audit import print_measures
     from calibrant.cli.table import render_table
 
     last = list(audits.values())[-1]
     found = last.audit.provenance
     print(
-        f"{found['n']:,} predicted and {found['gold entities']:,} gold entities of "
-        f"{len(last.types)} types in {found['documents']:,} documents\n"
+        f"{found['n']:,} predicted and {counted(found['gold entities'], 'gold entity')} of "
+        f"{counted(len(last.types), 'type')} in {counted(found['documents'], 'document')}\n"
     )
     print_measures({name: each.audit for name, each in audits.items()})
     name, shown = next(iter(audits.items())) if "after" not in audits else ("after", last)
@@ -267,15 +269,17 @@ def _types_markup(found: EntityAudit) -> Any:
 
 
 def _print_fitted(fitted: EntityCalibrator, output: Path) -> None:
+    from calibrant.charts.numbers import counted
+
     on = fitted.fitted_on_
     before = "" if on["nll_before"] is None else f"{on['nll_before']:.4f} -> "
+    entities, types = counted(on["entities"], "entity"), counted(len(fitted.types_), "type")
     source = f"{'score, ' if fitted.scored_ else ''}type and length"
     if fitted.of_scores is not None:
         source = f"score by {fitted.of_scores.name}"
     print(
         f"Confidence of entities from {source}, "
-        f"learned from {on['entities']:,} entities of {len(fitted.types_)} "
-        f"type{'s' * (len(fitted.types_) != 1)} in "
-        f"{on['documents']:,} documents ({fitted.match_} matches): NLL {before}"
+        f"learned from {entities} of {types} in "
+        f"{counted(on['documents'], 'document')} ({fitted.match_} matches): NLL {before}"
         f"{on['nll_after']:.4f}\nSaved: {printable(str(output))}"
     )

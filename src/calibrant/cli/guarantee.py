@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser", "run"]
 
+# Option → its default, and the promises that read it.
+_READ_BY: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+    "on_average": (False, ("max_missed",)),
+    "level": (0.9, ("target_risk", "max_missed")),
+    "items": ("auto", ("target_risk",)),
+    "score": ("lac", ("coverage",)),
+    "randomised": (False, ("coverage",)),
+    "penalty": (0.01, ("coverage",)),
+    "free": (1, ("coverage",)),
+    "seed": (0, ("coverage",)),
+}
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's options."""
@@ -129,6 +141,7 @@ def run(args: argparse.Namespace) -> int:
     """Learn the policy, save it, and print what it promises."""
     from calibrant.outputs import check_writable
 
+    _check_used(args)
     folder = _run_folder(args)
     inputs = [] if folder is not None else files_read(args)
     check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
@@ -145,6 +158,21 @@ def run(args: argparse.Namespace) -> int:
     print(*_lines(policy), sep="\n")
     print(f"Saved: {printable(str(args.output))}")
     return 0
+
+
+def _check_used(args: argparse.Namespace) -> None:
+    """Refuse options that the promise does not read: the policy would not be what was meant."""
+    if args.target_risk is args.max_missed is args.coverage is None:
+        return  # Refused for that.
+    for name, (default, promises) in _READ_BY.items():
+        if getattr(args, name) != default and all(getattr(args, p) is None for p in promises):
+            needed = " or ".join(f"--{promise.replace('_', '-')}" for promise in promises)
+            raise InputError(f"--{name.replace('_', '-')} is for {needed}: leave it out.")
+    for names, scores in ((("penalty", "free"), ("raps",)), (("randomised",), ("aps", "raps"))):
+        for name in names:
+            if getattr(args, name) != _READ_BY[name][0] and args.score not in scores:
+                needed = " or ".join(f"--score {score}" for score in scores)
+                raise InputError(f"--{name} is for {needed}, got {args.score}.")
 
 
 def _run_folder(args: argparse.Namespace) -> Path | None:

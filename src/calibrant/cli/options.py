@@ -42,6 +42,7 @@ __all__ = [
     "parse_settings",
     "print_notes",
     "read_label_pairs",
+    "refuse_run_options",
     "uncut",
 ]
 
@@ -255,6 +256,13 @@ def add_run_options(parser: Any) -> Any:
     add_device(group)
     add_trust(group)
     return group
+
+
+def refuse_run_options(args: argparse.Namespace, run: str) -> None:
+    """Refuse options that mean something for a run alone; ``run`` says how one is named."""
+    for name in ("tokens", "device", "trust_remote_code", "corrupt", "data_dir"):
+        if getattr(args, name, None):
+            raise InputError(f"--{name.replace('_', '-')} is for a run, {run}: leave it out.")
 
 
 def add_trust(parser: Any) -> None:

@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> int:
         return _export(args, path)
     if args.model is None:
         raise InputError("Name the model that finds the entities: --run RUN.")
+    from calibrant.charts.numbers import counted
     from calibrant.metrics.tags import TagSet
     from calibrant.reviewing import Decisions
     from calibrant.reviewing.application import review_app
@@ -96,7 +97,9 @@ def run(args: argparse.Namespace) -> int:
         token=token,
         hosts=LOOPBACK if is_local(args.host) else None,
     )
-    what = f"{len(documents):,} documents, decisions in {printable(str(path))}: review them"
+    what = (
+        f"{counted(len(documents), 'document')}, decisions in {printable(str(path))}: review them"
+    )
     run_application(application, args.host, args.port, what)
     return 0
 
@@ -162,6 +165,7 @@ def _sample(texts: dict[str, str], size: int) -> dict[str, str]:
 
 
 def _export(args: argparse.Namespace, path: Path) -> int:
+    from calibrant.charts.numbers import counted
     from calibrant.reviewing import Decisions, write_reviewed
 
     found = Decisions(path)
@@ -169,19 +173,21 @@ def _export(args: argparse.Namespace, path: Path) -> int:
     if not decisions:
         raise InputError(f"{path} has no decisions yet.")
     if found.damaged:
+        are, them = ("is", "it") if found.damaged == 1 else ("are", "them")
         print(
-            f"{found.damaged} lines of {printable(str(path))} are left out: a process was killed "
-            "while it wrote them.",
+            f"{counted(found.damaged, 'line')} of {printable(str(path))} {are} left out: a process "
+            f"was killed while it wrote {them}.",
             file=sys.stderr,
         )
     for kind, target in args.export:
         unfit = write_reviewed(
             target, decisions, kind, cutting=_cutting(args.model), overwrite=args.overwrite
         )
-        print(f"{printable(target)}: {len(decisions):,} reviewed documents")
+        print(f"{printable(target)}: {counted(len(decisions), 'reviewed document')}")
         if unfit:
+            ended = "that ends inside a word was" if unfit == 1 else "that end inside a word were"
             print(
-                f"{unfit} entities that end inside a word were extended to the whole word.",
+                f"{counted(unfit, 'entity')} {ended} extended to the whole word.",
                 file=sys.stderr,
             )
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+import unicodedata
 from collections.abc import Sequence
 
 from calibrant.errors import printable
@@ -34,7 +35,7 @@ def render_table(
     """
     headers, rows = list(map(printable, headers)), [list(map(printable, row)) for row in rows]
     width = width or shutil.get_terminal_size().columns
-    sizes = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    sizes = [max(_cells(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
     fixed = sum(sizes[:-1]) + len(_GAP) * (len(sizes) - 1)
     sizes[-1] = min(sizes[-1], max(width - fixed, _NARROWEST))
     lines = [_line(headers, sizes, right), "─" * min(fixed + sizes[-1], max(width, fixed))]
@@ -61,7 +62,7 @@ def that_fit(
     ([0, 1], ['about'])
     """
     width = width or shutil.get_terminal_size(fallback=(sys.maxsize, 24)).columns
-    sizes = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    sizes = [max(_cells(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
     left_out: list[str] = []
     for name in least_needed:
         kept = [i for i, header in enumerate(headers) if header not in left_out]
@@ -72,8 +73,20 @@ def that_fit(
 
 
 def _line(cells: Sequence[str], sizes: Sequence[int], right: Sequence[int]) -> str:
-    aligned = [
-        cell.rjust(size) if i in right else cell.ljust(size)
-        for i, (cell, size) in enumerate(zip(cells, sizes, strict=True))
-    ]
+    aligned = []
+    for i, (cell, size) in enumerate(zip(cells, sizes, strict=True)):
+        gap = " " * (size - _cells(cell))
+        aligned.append(gap + cell if i in right else cell + gap)
     return _GAP.join(aligned).rstrip()
+
+
+def _cells(text: str) -> int:
+    """Return how many cells of a terminal a text takes: Chinese letters two, accents none.
+
+    >>> _cells("cat"), _cells("猫"), _cells("e\u0301")
+    (3, 2, 1)
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))

@@ -17,6 +17,7 @@ from calibrant.cli.options import (
     add_report,
     add_run_options,
     columns_from,
+    refuse_run_options,
 )
 from calibrant.errors import InputError, printable
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "run"]
 
 _FIRST_SHOWN, _LAST_SHOWN = 10, 30  # Chunks of a long stream that the table shows.
+# Columns that a narrow terminal does without, first those that the sentences or others tell best.
+_LEAST_NEEDED = (
+    "of classes", "labels", "macro F1", "entity F1", "accuracy so far", "right", "drift",
+)  # fmt: skip
 
 
 def add_parser(commands: Any) -> None:
@@ -108,6 +113,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.reviewed is not None and args.run_folder is None:
         raise InputError("--reviewed is about texts: name the run that predicts them with --run.")
+    if args.run_folder is None:
+        refuse_run_options(args, "which --run names")
     if args.report is not None:  # Before the work, not after it.
         check_writable(args.report, overwrite=args.overwrite, inputs=_inputs(args))
     stream, calibrator, reference, entities = _of_run(args) if args.run_folder else _of_files(args)
@@ -204,18 +211,24 @@ def _with_progress(stream: Iterator[Any]) -> Iterator[Any]:
 
 def _print(found: Watch) -> None:
     from calibrant.charts.numbers import counted
-    from calibrant.cli.table import render_table
+    from calibrant.cli.table import render_table, that_fit
 
     print(f"{counted(found.total.rows, 'row')} in {counted(len(found.chunks), 'chunk')}\n")
     warned = [f"Warning: {warning}" for warning in found.warnings]
     print(*map(printable, [*found.verdict, *warned]), sep="\n", end="\n\n")
     names, values = _columns(found)
+    table = [[value(chunk) for value in values] for chunk in (*found.chunks, found.total)]
+    kept, left_out = that_fit(names, table, _LEAST_NEEDED)
+    names, values = [names[i] for i in kept], [values[i] for i in kept]
     rows = [[value(chunk) for value in values] for chunk in found.chunks]
     if len(rows) > _FIRST_SHOWN + _LAST_SHOWN:
         left = f"({len(rows) - _FIRST_SHOWN - _LAST_SHOWN:,} more: --json)"
         rows = [*rows[:_FIRST_SHOWN], ["…", left, *[""] * (len(names) - 2)], *rows[-_LAST_SHOWN:]]
     rows.append([value(found.total) for value in values])
     print(render_table(names, rows, right=range(1, len(names))))
+    if left_out:
+        listed = ", ".join(left_out).replace("of classes", "drift of classes")
+        print(f"\nThe terminal is too narrow for {listed}; --json has all numbers.")
 
 
 def _columns(found: Watch) -> tuple[list[str], list[Any]]:

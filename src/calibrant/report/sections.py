@@ -79,9 +79,11 @@ def _cards(audits: Audits) -> Markup:
     states = [audit.state for audit in audits.values()]
     gaps = [mean_confidence(s) - accuracy(s) for s in states]
     side = "over" if gaps[-1] > 0 else "under"
-    gap_title, gap_texts = f"{side.title()}confident by", [points(gaps[-1]).lstrip("+−")]
-    if len(gaps) > 1:  # The direction may differ between them, so show the sign.
-        gap_title, gap_texts = "Confidence minus accuracy", [points(g) for g in gaps]
+    gap_texts = [points(gap) for gap in gaps]
+    if len(gaps) == 1 and gap_texts[0].startswith(("+", "−")):
+        gap_title, gap_texts = f"{side.title()}confident by", [gap_texts[0].lstrip("+−")]
+    else:  # The direction may differ between two, so show the sign; 0.0 has none.
+        gap_title = "Confidence minus accuracy"
     cards = [
         _card("Accuracy", [percent(accuracy(s)) for s in states]),
         _card("Mean confidence", [percent(mean_confidence(s)) for s in states]),

@@ -46,7 +46,9 @@ def _verdict(found: Watch) -> Markup:
 
 
 def _diagrams(found: Watch) -> Markup:
-    chunks = found.chunks[:: -(-len(found.chunks) // _MOST_PLACES)]
+    step = -(-len(found.chunks) // _MOST_PLACES)
+    chunks = found.chunks[::step]
+    numbers = range(1, len(found.chunks) + 1, step)
     names = [chunk.name for chunk in chunks]
     reference = float(found.reference.get("accuracy", math.nan))
     seen = [chunk.labelled_accuracy for chunk in chunks]
@@ -61,12 +63,20 @@ def _diagrams(found: Watch) -> Markup:
     for what, values, known in scores:
         figures.append(_figure(stream_chart(names, values, what=what, reference=known), what))
     if found.reference:
-        figures += [_figure(_drift(chunks), "Drift"), _figure(_evidence(found, chunks), "Evidence")]
+        figures += [
+            _figure(_drift(numbers, chunks), "Drift"),
+            _figure(_evidence(found, numbers, chunks), "Evidence"),
+        ]
     note = (
         "Intervals: where a chunk's value lies if the confidences are honest. Drift: the share "
         "of rows that would have to move; evidence is the capital of a bettor against “no change”, "
         "as a power of ten, with an alarm at its limit. Dots: what labels showed."
     )
+    if step > 1:
+        note += (
+            f" Of the {count(len(found.chunks))} chunks, one in {step} is drawn; an alarm may be "
+            "in another one."
+        )
     return _section("Diagrams", tag("p", note, class_="note"), tag("div", *figures, class_="rows"))
 
 
@@ -74,31 +84,34 @@ def _figure(chart: Chart, label: str) -> Markup:
     return tag("figure", draw_svg(chart, label), tag("figcaption", legend(chart)))
 
 
-def _drift(chunks: Sequence[WatchedChunk]) -> Chart:
+def _drift(numbers: Sequence[int], chunks: Sequence[WatchedChunk]) -> Chart:
     kinds: list[tuple[str, Callable[[WatchedChunk], float]]] = [
         ("confidences", lambda chunk: chunk.confidence_drift),
         ("predicted classes", lambda chunk: chunk.class_drift),
     ]
-    curves = [Curve(name, _places(chunks, value)) for name, value in kinds]
+    curves = [Curve(name, _places(numbers, chunks, value)) for name, value in kinds]
     return curve_chart(curves, "Chunk", "Drift")
 
 
-def _evidence(found: Watch, chunks: Sequence[WatchedChunk]) -> Chart:
+def _evidence(found: Watch, numbers: Sequence[int], chunks: Sequence[WatchedChunk]) -> Chart:
     tests = found.settings["tests"]
     limit = math.log10(len(tests) / found.settings["false_alarms"])
 
     def power(test: str) -> Callable[[WatchedChunk], float]:
         return lambda chunk: math.log10(max(chunk.evidence[test], 1e-12))
 
-    curves = [Curve(test, _places(chunks, power(test))) for test in tests]
-    curves.append(Curve("alarm", _places(chunks, lambda _: limit)))
+    curves = [Curve(test, _places(numbers, chunks, power(test))) for test in tests]
+    curves.append(Curve("alarm", _places(numbers, chunks, lambda _: limit)))
     return curve_chart(curves, "Chunk", "Evidence, power of ten")
 
 
 def _places(
-    chunks: Sequence[WatchedChunk], value: Callable[[WatchedChunk], float]
+    numbers: Sequence[int],
+    chunks: Sequence[WatchedChunk],
+    value: Callable[[WatchedChunk], float],
 ) -> tuple[Place, ...]:
-    found = ((float(number), value(chunk)) for number, chunk in enumerate(chunks, 1))
+    pairs = zip(numbers, chunks, strict=True)
+    found = ((float(number), value(chunk)) for number, chunk in pairs)
     return tuple(Place(x, y) for x, y in found if not math.isnan(y))
 
 
