@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from calibrant.auditing.per_group import PerGroup
 from calibrant.auditing.positive import positive_findings
 from calibrant.cli import main
 from calibrant.metrics import Bins, accumulate, accuracy, mean_confidence
+from calibrant.metrics.blocks import assign_blocks
 
 BINS = Bins()
 
@@ -71,6 +73,58 @@ def test_false_alarms_are_rare() -> None:
         table = sums.table(Estimator(replicates=0), grouped=False)
         alarms += any(row.differs for row in table.rows)
     assert alarms <= 20
+
+
+def alarms_of_parts(
+    sample: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray, np.ndarray]],
+) -> float:
+    """Return how often one of two honest parts differs; a sample is (part, document, right)."""
+    alarms = 0
+    for seed in range(100):
+        part, document, right = sample(np.random.default_rng(seed))
+        confidence = np.where(part == "easy", 0.99, 0.6)
+        sums = PerGroup("part", 1000, BINS)
+        groups = {"part": part, "document": document}
+        p = Predictions.from_probabilities(confidence, right, groups=groups)
+        grouped = len(np.unique(document)) < len(document)
+        block = assign_blocks(p, "document" if grouped else None)
+        sums.add(p, Judged(block, confidence, right))
+        table = sums.table(Estimator(replicates=0), grouped=grouped)
+        alarms += any(row.differs for row in table.rows)
+    return alarms / 100
+
+
+def test_a_sure_part_does_not_differ_because_the_rest_is_unsure() -> None:
+    """The gap of a hundred unsure examples is uncertain, whichever part is asked about."""
+
+    def sample(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        part = np.repeat(["easy", "hard"], [1000, 100])
+        right = random.random(1100) < np.where(part == "easy", 0.99, 0.6)
+        return part, np.arange(1100), right
+
+    assert alarms_of_parts(sample) <= 0.08
+
+
+def test_single_examples_do_not_differ_because_the_rest_depends_on_each_other() -> None:
+    """Clinics have a document for each example, hospitals ten of 150 that are alike."""
+
+    def sample(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        part = np.repeat(["easy", "hard"], [600, 1500])
+        luck = np.r_[random.random(600), np.repeat(random.random(30), 50)]
+        document = np.r_[np.arange(600), np.repeat(600 + np.arange(10), 150)]
+        return part, document, luck < np.where(part == "easy", 0.99, 0.6)
+
+    assert alarms_of_parts(sample) <= 0.08
+
+
+def test_parts_that_differ_within_documents_are_found() -> None:
+    """Documents have luck of their own, which both parts share: their difference has none of it."""
+    random = np.random.default_rng(0)
+    luck, easy = np.repeat(random.uniform(-0.15, 0.15, 200), 10), np.tile([True, False], 1000)
+    right = random.random(2000) < 0.75 + luck + np.where(easy, 0.08, -0.08)
+    groups = {"part": np.where(easy, "easy", "hard"), "sentence": np.repeat(np.arange(200), 10)}
+    p = Predictions.from_probabilities([0.75] * 2000, right, groups=groups)
+    assert all(row.differs for row in audit(p, per="part", bootstrap=0).per[0].rows)
 
 
 def test_one_example_alone_is_no_evidence() -> None:

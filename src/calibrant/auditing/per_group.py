@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.auditing.estimate import Estimator
-from calibrant.auditing.evidence import ClaimSums, p_values
+from calibrant.auditing.gap_difference import difference_p_value
 from calibrant.auditing.groups import Judged
 from calibrant.auditing.record import GroupRow, GroupTable, Of
 from calibrant.claims import Claims
@@ -89,24 +89,10 @@ class PerGroup:
         return GroupTable(self.column, self.of, tuple(ordered))
 
     def _difference(self, place: int, grouped: bool) -> float:
-        """Return the p-value of "its gap is that of all other examples".
-
-        The claims of the subgroup, lowered by the gap of the rest, are tested as any claims; the
-        number of examples is that of a comparison of two samples, n m / (n + m).
-        """
-        mine, rest = self._tables[:, place].sum(axis=-1), self._tables.sum(axis=(1, 3))
-        rest = rest - mine  # (3, blocks) each
-        n, claimed, right = mine.sum(axis=1)
-        m, claimed_rest, right_rest = rest.sum(axis=1)
-        if not n or not m:
-            return 1.0
-        share = m / (n + m)
-        expected = np.clip(claimed - n * (claimed_rest - right_rest) / m, 0, n)
-        sums = [share * np.array([value]) for value in (n, expected, right)]
-        if not grouped:
-            return float(p_values(ClaimSums(*sums))[0])
-        like = ClaimSums.blocked(*mine[:, :, None])
-        return float(p_values(like._replace(n=sums[0], claimed=sums[1], right=sums[2]))[0])
+        """Return the p-value of "its gap is that of all other examples"."""
+        mine, all_ = self._tables[:, place].sum(axis=-1), self._tables.sum(axis=(1, 3))
+        parts = mine, all_ - mine  # (3, blocks) each
+        return difference_p_value(parts if grouped else [p.sum(axis=1)[:, None] for p in parts])
 
     def _row(self, place: int, name: str, p_value: float, estimate: Estimator) -> GroupRow:
         state = self._state(place)
