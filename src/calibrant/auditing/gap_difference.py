@@ -34,7 +34,7 @@ def difference_p_value(parts: Sequence[np.ndarray]) -> float:
 
     >>> sure, unsure = np.array([[1000], [990.0], [990]]), np.array([[100], [60.0], [54]])
     >>> round(difference_p_value([sure, unsure]), 2)  # 54 of 100 instead of 60
-    0.26
+    0.31
     """
     totals = np.stack([part.sum(axis=1) for part in parts])
     if not totals[:, 0].all():
