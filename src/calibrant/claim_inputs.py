@@ -142,6 +142,8 @@ def label_codes(
 
     The last part has the texts that were read as a missing label.
     """
+    if predicted is not None and labels is not None:
+        predicted, labels = _truth_beside(predicted, labels), _truth_beside(labels, predicted)
     first = None if predicted is None else encode(predicted, known=known)
     classes = (*known, *(first.names if first else ()))
     columns = [first, None if labels is None else encode(labels, classes)]
@@ -158,6 +160,25 @@ def label_codes(
     found = iter(codes)
     about, truth = (None if column is None else next(found) for column in columns)
     return about, truth, names, columns[1].missing if columns[1] is not None else ()
+
+
+def _truth_beside(column: Any, other: Any) -> Any:
+    """Return texts such as True and False as 1 and 0 where the other column has truth values.
+
+    Of these, a file with gaps has texts.
+    """
+    if str(getattr(other, "dtype", "")) not in ("bool", "torch.bool"):
+        return column
+    coded = getattr(column, "cat", column)
+    categories = getattr(coded, "categories", None)
+    try:
+        if categories is not None:
+            table = truth_values(np.array([*categories, ""], object), "labels")
+            return table[np.asarray(coded.codes)]
+        array = np.asarray(as_array(column))
+        return truth_values(array, "labels") if array.dtype.kind in "OUS" else column
+    except InputError:  # Other texts, which are equal to no truth value.
+        return column
 
 
 def outcomes(

@@ -157,7 +157,8 @@ def _named(
     doubtful: dict[str, None] = {}
     table = np.full(len(distinct) + 1, -1)
     for place, value in enumerate(distinct):
-        text = _plain_number(value) if isinstance(value, float) else decoded(value)
+        number = isinstance(value, (bool, float))  # True is 1, as in an array of truth values.
+        text = _plain_number(value) if number else decoded(value)
         text = without_zeros(text) if is_whole_number(text) else text
         missing = is_missing(value) or text.strip() in missing_texts
         table[place] = -1 if missing else named.setdefault(text, len(named))

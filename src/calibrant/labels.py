@@ -30,6 +30,7 @@ __all__ = [
     "lone_positive",
     "of_positive",
     "positive_names",
+    "true_is_one",
     "truth_values",
     "without_zeros",
 ]
@@ -42,6 +43,7 @@ MISSING_TEXTS = (*NO_TEXT, "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None")
 # As %.18e, the default of numpy.savetxt; 1e5 may be a name.
 _SCIENTIFIC = re.compile(r"-?\d\.\d+e[+-]\d\d+")
 _TRUTH = {"true": 1, "false": 0}
+_TRUTH_NAMES = {**_TRUTH, "yes": 1, "no": 0, "1": 1, "0": 0}
 
 
 def as_labels(labels: Any, names: Sequence[str] | None, classes: int) -> tuple[Any, Any]:
@@ -57,6 +59,8 @@ def as_labels(labels: Any, names: Sequence[str] | None, classes: int) -> tuple[A
     if categories is not None and not is_tensor(labels):
         return _of_categories(labels, list(categories), names, classes)
     array = labels if is_tensor(labels) else as_array(labels)
+    if str(array.dtype) in ("bool", "torch.bool"):
+        return (array if true_is_one(names) else 1 - array * 1), names
     if is_tensor(array) or array.dtype.kind not in "OUS":
         return array, names
     return _of_objects(array.reshape(-1), names).reshape(array.shape), names
@@ -69,7 +73,8 @@ def _of_objects(array: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
         if all(isinstance(value, (int, float, np.number)) for value in values):
             numbers = np.array(values)
             if numbers.dtype != object:
-                return numbers
+                truth = all(isinstance(value, bool) or value != value for value in values)
+                return 1 - numbers if truth and not true_is_one(names) else numbers
         if not all(isinstance(value, (str, bytes)) or value != value for value in values):
             raise InputError(
                 f"Predictions expects labels as numbers or text, got {describe_objects(array)}."
@@ -84,6 +89,8 @@ def _of_categories(
     codes = np.asarray(getattr(getattr(labels, "cat", labels), "codes"))  # noqa: B009 - no type
     if all(isinstance(category, (int, float, np.number)) for category in categories):
         values = np.append(np.asarray(categories, np.float64), np.nan)
+        if all(isinstance(category, bool) for category in categories) and not true_is_one(names):
+            values = 1 - values
         return values[codes], names  # Categories that are numbers are class numbers.
     texts = [str(category) for category in categories]
     if names is None and len(texts) == classes:
@@ -109,6 +116,8 @@ def label_numbers(column: np.ndarray, names: Sequence[str] | None, name: str | N
     ``name`` is the column of a file, or None for labels that were passed in Python. Missing labels
     are NaN; without any, the numbers are integers.
     """
+    if column.dtype.kind == "b" and not true_is_one(names):
+        return 1 - column.astype(np.int64)
     if column.dtype.kind not in "OUS":
         return column
     if column.ndim > 1:
@@ -124,6 +133,16 @@ def label_numbers(column: np.ndarray, names: Sequence[str] | None, name: str | N
     whole = not any(number != number for number in numbers.values())
     kind = np.int64 if whole else np.float64
     return np.fromiter((numbers[text] for text in column.tolist()), kind, len(column))
+
+
+def true_is_one(names: Sequence[str] | None) -> bool:
+    """Return whether a label that is true means class 1: not if class 0 is called true.
+
+    >>> true_is_one(["ham", "spam"]), true_is_one(["True", "False"])
+    (True, False)
+    """
+    meant = [_TRUTH_NAMES.get(without_zeros(name).lower()) for name in names or ()]
+    return meant != [1, 0]
 
 
 def decoded(text: Any) -> str:
@@ -214,7 +233,7 @@ class _Names:
             is_positive = _canonical(text) == _canonical(self.positive)
             return float(_IGNORED) if plain == str(_IGNORED) else float(is_positive)
         if plain in _TRUTH and len(self.given or (0, 1)) == 2:
-            return _TRUTH[plain]
+            return _TRUTH[plain] if true_is_one(self.given) else 1 - _TRUTH[plain]
         if not is_whole_number(text):
             return None
         whole = without_zeros(text)

@@ -10,7 +10,7 @@ from typing import Any
 
 from calibrant.extras import require
 from calibrant.files.format import Format
-from calibrant.files.parquet import ParquetSource, table_of
+from calibrant.files.parquet import ParquetSource, as_before, table_of
 from calibrant.inputs import door
 
 __all__ = ["ARROW"]
@@ -52,12 +52,13 @@ class _File:
 
 def _write_tables(tables: Iterator[Any], path: Path) -> None:
     ipc = require("pyarrow.ipc", "files", "Writing arrow files")
-    writer = None
+    writer = schema = None
     try:
         for table in tables:
             if writer is None:
-                writer = ipc.new_file(str(path), table.schema)
-            writer.write_table(table.cast(writer.schema) if hasattr(writer, "schema") else table)
+                schema = table.schema
+                writer = ipc.new_file(str(path), schema)
+            writer.write_table(as_before(table, schema))
     finally:
         if writer is not None:
             writer.close()

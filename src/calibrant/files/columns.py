@@ -138,11 +138,37 @@ def find_layout(
     # Keys of an object in jsonl name classes as columns do; a list of names only describes them.
     named = scores.names is not None or (names is not None and isinstance(source, TextSource))
     if columns.label_names is not None:
-        names, named = tuple(str(name) for name in columns.label_names), False
+        names, named = _given_names(source, columns.label_names, names), False
     if columns.positive is not None:
+        _check_positive(source, columns.positive, names)
         names, named = positive_names(columns.positive), True
     layout = Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
     return replace(layout, weights=weights, named=named)
+
+
+def _given_names(
+    source: Source, given: Sequence[str], own: tuple[str, ...] | None
+) -> tuple[str, ...]:
+    """Return label names that were given; they may rename those of the file, but not swap them."""
+    names = tuple(str(name) for name in given)
+    places = {name: place for place, name in enumerate(own or ())}
+    for place, name in enumerate(names):
+        if (other := places.get(name, place)) != place:
+            raise InputError(
+                f"{source.path}: the label names have '{shortened(name)}' as class {place}, but in "
+                f"the file it is class {other}; put the names in the order of the file "
+                f"({_listed(list(own or ()))}), or give none."
+            )
+    return names
+
+
+def _check_positive(source: Source, positive: str, own: tuple[str, ...] | None) -> None:
+    """Refuse a positive class that the file calls class 0: its score would be that of class 1."""
+    if own is not None and own[:1] == (positive,):
+        raise InputError(
+            f"{source.path}: --positive {positive} is for one score per row, that of the positive "
+            f"class, but the file has a score for each of {_listed(list(own))}; leave it out."
+        )
 
 
 def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) -> str | None:
@@ -201,7 +227,7 @@ def _multi_label_layout(source: Source, columns: Columns, labelled: bool) -> Lay
     groups = _find_groups(source, columns, label, taken) if labelled else ()
     names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
-        names = tuple(str(name) for name in columns.label_names)
+        names = _given_names(source, columns.label_names, names)
     if found and each is not None and each.names != names:
         raise InputError(
             f"{source.path}: the columns of labels and of {kind} must have the same names in the "
@@ -219,8 +245,9 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
     if not labelled:
         predicted = columns.predicted or _first(source, (*_PREDICTED, *_LABEL))
         return _of_top_labels(source, columns, confidence, confidence, predicted, None)
-    truth = columns.label or _first(source, _OTHER_LABEL)
     predicted = columns.predicted or _first(source, _PREDICTED)
+    truth = columns.label or (predicted and _first(source, _LABEL, but=predicted))
+    truth = truth or _first(source, _OTHER_LABEL)
     if predicted is None and truth is not None:  # A pipeline calls its prediction "label".
         predicted = _first(source, _LABEL, but=truth)
     truth = truth or _first(source, _LABEL, but=predicted)
@@ -477,7 +504,7 @@ def _find_weights(source: Source, columns: Columns, label: str | None) -> str | 
             raise InputError(f"{source.path}: '{columns.weights}' must hold one weight per row.")
         return columns.weights
     named = columns.groups or ()
-    usual = (name for name in WEIGHT_NAMES if name in source.columns and name not in named)
+    usual = (name for name in _in_any_case(source, WEIGHT_NAMES) if name not in named)
     return next((name for name in usual if source.columns[name] in shapes), None)
 
 

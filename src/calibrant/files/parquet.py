@@ -17,10 +17,10 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
-from calibrant.labels import is_number, lone_positive
+from calibrant.labels import decoded, is_number, lone_positive
 from calibrant.predictions import Predictions
 
-__all__ = ["PARQUET", "ParquetSource", "dictionary_of", "table_of"]
+__all__ = ["PARQUET", "ParquetSource", "as_before", "dictionary_of", "table_of"]
 
 _SCORES = ("logits", "probabilities")
 _NAMES = b"label_names"  # JSON list in the metadata of the schema
@@ -126,6 +126,8 @@ class ParquetSource:
     def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
         if self.columns[name] == ():
             return self._scalars(name, column)
+        if column.null_count:
+            self._check_missing(name, column, numbers)
         widths = np.diff(_offsets(column))
         ragged = widths != widths[0] if len(widths) else widths
         if ragged.any():
@@ -200,6 +202,7 @@ def _is_number(kind: Any) -> bool:
 
 def _offsets(column: Any) -> np.ndarray:
     """Return where the list of each row begins among all values of the column, n + 1 numbers."""
+    column = getattr(column, "storage", column)
     if hasattr(column, "offsets"):
         offsets = np.asarray(column.offsets)
         return np.asarray(offsets - offsets[0])
@@ -227,7 +230,7 @@ def _scalars(column: Any) -> np.ndarray:
         return np.asarray(texts[coded.codes])
     if types.is_dictionary(kind):
         return _scalars(column.dictionary_decode())
-    return text_array(["" if v is None else str(v) for v in column.to_pylist()])
+    return text_array(["" if v is None else decoded(v) for v in column.to_pylist()])
 
 
 def _truth_values(column: Any) -> np.ndarray:
@@ -288,12 +291,35 @@ def _write_tables(tables: Iterator[Any], path: Path, plain: Collection[str] = ()
                 writer = parquet.ParquetWriter(
                     path, table.schema, use_dictionary=coded, write_page_checksum=True
                 )
-            if table.schema != writer.schema:
-                table = table.cast(writer.schema)
+            table = as_before(table, writer.schema)
             writer.write_table(table, row_group_size=max(1, len(table)))
     finally:
         if writer is not None:
             writer.close()
+
+
+def as_before(table: Any, schema: Any) -> Any:
+    """Return the table with the types of the first one; no text becomes a number.
+
+    A column of a text file may look like numbers until a later part, where 007 is no 7.
+    """
+    if table.schema == schema:
+        return table
+    arrow = require("pyarrow", "files", "Writing parquet")
+    for field in table.schema:
+        known = schema.field(field.name).type if field.name in schema.names else field.type
+        text_for_number = _is_number(known) and not _is_number(field.type)
+        try:
+            found = table[field.name] if text_for_number else table[field.name].cast(known)
+        except arrow.ArrowException:
+            found = table[field.name]
+        if found.type != known:
+            raise InputError(
+                f"column '{field.name}' holds {known} in the first rows and {field.type} later, "
+                "and a file has one type for all; read it whole before (calibrant.read), or write "
+                "a folder of shards."
+            )
+    return table.cast(schema)
 
 
 def table_of(arrow: Any, part: Predictions | Claims) -> Any:

@@ -9,7 +9,7 @@ on each line: ``test_labels.txt`` beside ``test_scores.jsonl``, or ``labels.txt`
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,14 @@ from calibrant.files.format import Block, Layout, NewScores
 from calibrant.files.jsonl import JsonlSource
 from calibrant.files.lines import json_records, numbered_lines, text_file
 from calibrant.files.npy import partner_names
+from calibrant.inputs import shortened
+from calibrant.labels import is_number, without_zeros
+from calibrant.predictions import IGNORED
 
 __all__ = ["PipelineSource", "TopPipelineSource", "is_pipeline", "is_top_pipeline"]
 
 _SCORES, _TRUE = "probabilities", "true_label"
+_COUNTED = "LABEL_"  # Before the number of a class that has no name.
 
 
 def is_pipeline(line: Any) -> bool:
@@ -95,6 +99,27 @@ class PipelineSource(JsonlSource):
             record: dict[str, Any] = {_SCORES: self._by_name(found, line)}
             yield line, record if label is None else {**record, "label": label}
 
+    def block(
+        self, records: Sequence[dict[str, Any]], lines: Sequence[int], layout: Layout
+    ) -> Block:
+        """Return some records as columns; refuse labels whose class nothing tells.
+
+        A pipeline puts the largest score first, so that a number means a class only if the names
+        have numbers, or were given in their order.
+        """
+        names = layout.label_names or ()
+        counted = names == tuple(f"{_COUNTED}{k}" for k in range(len(names)))
+        if layout.named and not counted and not any(map(is_number, names)):
+            for record, line in zip(records, lines, strict=True):
+                if _is_class_number(label := record.get(layout.label)):
+                    raise InputError(
+                        f"{self.path}: the label {shortened(str(label))} at line {line} is a "
+                        "number, but the scores of a pipeline do not say which class that is; "
+                        f"write names ({', '.join(map(shortened, names[:4]))}), or give the names "
+                        "in the order of the file (--labels FILE)."
+                    )
+        return super().block(records, lines, layout)
+
     def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
         """Read nothing by pyarrow: the file's own columns are not the predictions."""
         del rows, layout
@@ -127,7 +152,23 @@ class PipelineSource(JsonlSource):
         found = {one["label"]: one["score"] for one in scores}
         if len(found) < len(scores):
             raise InputError(f"{self.path}: a label has two scores at line {line}.")
-        return {name: found[name] for name in sorted(found)}
+        return {name: found[name] for name in _in_order(found)}
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    """Return the names in order; those that transformers makes, in the order of their numbers.
+
+    >>> _in_order(["LABEL_10", "LABEL_2"]), _in_order(["pos", "neg"])
+    (['LABEL_2', 'LABEL_10'], ['neg', 'pos'])
+    """
+    numbers = {name: name.removeprefix(_COUNTED) for name in names}
+    if all(name != number and number.isdecimal() for name, number in numbers.items()):
+        return sorted(numbers, key=lambda name: int(numbers[name]))
+    return sorted(numbers)
+
+
+def _is_class_number(label: Any) -> bool:
+    return is_number(str(label)) and without_zeros(str(label)) != str(IGNORED)
 
 
 def _with_labels(path: Path) -> Iterator[tuple[int, Any, str | None]]:

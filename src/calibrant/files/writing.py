@@ -32,7 +32,7 @@ _NO_LABEL = "\0label"  # No column of a file has this name.
 
 # Group columns with these names would be read back as scores, labels, signals or weights.
 _TAKEN = re.compile(
-    r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?|signal\..*|(sample_)?weights?"
+    r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?|signal\..*|(?i:(sample_)?weights?)"
 )
 
 
