@@ -494,3 +494,14 @@ def test_data_that_is_raw_text_has_no_words_to_compare_with():
     assert "words (F1)" not in describe_raw_text(found)[0]
     found["test"] = {"corpus": numbers, "raw": numbers}
     assert "100.0 % of the corpus' words (F1)" in describe_raw_text(found)[0]
+    found["words"] = 0.9999  # Some are cut otherwise.
+    assert "99.99 % of the corpus' words (F1)" in describe_raw_text(found)[0]
+
+
+def test_two_standard_inputs_are_not_the_same_file():
+    """What was told apart by the place of an object in memory, which the next one may have."""
+    from calibrant.cli.predict_input import Input
+    from calibrant.cli.predict_output import _sources
+
+    given = Input(iter(()), None, ())
+    assert _sources(given) != _sources(given)

@@ -1,6 +1,12 @@
 """No row, record or count disappears without a word."""
 
+import math
+import warnings
+
+import pytest
+
 from calibrant.study import build_study
+from calibrant.study.figures import figures_of
 from calibrant.study.page import render_study
 
 METHODS = ("cross_entropy", "focal")
@@ -62,3 +68,27 @@ def test_few_seeds_at_many_widths_are_few(make_record):
     ]
     (table,) = tables_of(build_study(records), "pooled")
     assert "With fewer than five seeds of a method" in table.note
+
+
+def test_an_infinite_number_has_no_test_and_the_report_says_so(make_record):
+    records = [make_record(method=m, seed=s) for m in METHODS for s in range(2)]
+    for record in records:
+        record.results["identity"]["test"]["nll"] = 0.3
+    records[-1].results["identity"]["test"]["nll"] = math.inf
+    (sentence,) = build_study(records, metrics=["nll"], calibrators=["identity"]).missing
+    assert sentence == f"gum: tests of NLL, which is infinite in {records[-1].recipe.key}."
+
+
+def test_a_method_without_a_number_does_not_spoil_the_figure(make_record):
+    pytest.importorskip("matplotlib")
+    from calibrant.plots.drawing import draw_charts
+
+    records = [make_record(method=m, seed=s) for m in METHODS for s in range(2)]
+    records[-1].results["identity"]["test"]["ece"] = math.nan
+    (figure,) = (f for f in figures_of(build_study(records)) if f.name == "gum-trade-off")
+    assert any(not curve.places for curve in figure.charts[0].curves)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = draw_charts(figure.charts, figure.title)
+    (legend,) = drawn.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(METHODS)

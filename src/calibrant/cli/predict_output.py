@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.charts.numbers import counted
 from calibrant.distributed.predicted_columns import as_json
 from calibrant.errors import InputError, printable
 from calibrant.extras import require
@@ -57,7 +60,7 @@ def written(
     args: argparse.Namespace, predictor: Predictor, accept: Acceptance, lines: Lines, given: Input
 ) -> int:
     """Write all predictions to a file, and continue a file that a killed process left."""
-    about = _about(args, predictor, accept, given)
+    about, unit = _about(args, predictor, accept, given), predictor.unit.removesuffix("s")
     show: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
     with ResumableFile(args.output, about, overwrite=args.overwrite) as file:
         rows = masked_rows(args, given.rows, replace=file.resumed)
@@ -70,13 +73,14 @@ def written(
                 file.write(table.header)
         before, empty = file.done, 0
         if before:
-            print(f"Continuing after {file.done:,} {predictor.unit}.")
+            print(f"Continuing after {counted(file.done, unit)}.")
         for texts in lines(show, rows, before):
             file.write("".join(texts), len(texts))
             empty += texts.count("")
     by_entity = predictor.finds_entities and args.output.suffix.lower() == ".csv"
     left_out = _without_rows(empty, continued=before > 0) if by_entity else ""
-    print(f"{file.done:,} {predictor.unit}.{left_out}\nWritten: {printable(str(args.output))}")
+    done = counted(file.done, unit)
+    print(f"{done}.{left_out}\nWritten: {printable(str(args.output))}")
     return 0
 
 
@@ -105,17 +109,20 @@ def _about(
     # A cluster and one process can continue each other's work.
     left_out = {"run", "command", "model", "overwrite", "device", "output", "masks", "engine"}
     options = {k: str(v) for k, v in vars(args).items() if k not in left_out | {"jobs"}}
-    files = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in given.files]
-    if not files:  # Standard input may differ each time: start again.
-        files = [("standard input", id(given), 0)]
     policy = None if accept.policy is None else accept.policy.to_dict()
     return {
         "options": options,
-        "files": files,
+        "files": _sources(given),
         "model": list(identity(predictor)),
         "accepts": {"least": accept.least, "policy": policy},
         "block": predictor.block,
     }
+
+
+def _sources(given: Input) -> list[tuple[str, int, int]]:
+    """Describe what is read; standard input may differ each time, and never continues."""
+    files = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in given.files]
+    return files or [("standard input", time.time_ns(), os.getpid())]
 
 
 def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptance) -> str:

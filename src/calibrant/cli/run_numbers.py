@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli.table import render_table
 from calibrant.errors import printable
 from calibrant.metrics import METRICS
+from calibrant.metrics.metric import percent
 from calibrant.tasks import task_of
 from calibrant.tasks.task import Task
 
@@ -79,22 +80,22 @@ def describe_raw_text(found: Mapping[str, Any] | None) -> list[str]:
         return []
     into = "sentences and words" if found["sentences"] else "words, and not into sentences,"
     # Data that is raw text itself has no other words to compare with.
-    same = f"gives {100 * found['words']:.1f} % of the corpus' words (F1) and "
+    same = f"gives {percent(found['words'])} of the corpus' words (F1) and "
     lines = [
         f"Raw text is cut into {into} by splitter '{found['splitter']}', which "
-        f"{same if 'raw' in found['test'] else ''}fits {100 * found['entities']:.1f} % of the "
+        f"{same if 'raw' in found['test'] else ''}fits {percent(found['entities'])} of the "
         "corpus' entities."
     ]
     titles = {"raw": "as raw text", "corpus": "with the corpus' words"}
     for kind, title in titles.items():
         if kind in found["test"] and "raw" in found["test"]:
-            numbers = {name: 100 * value for name, value in found["test"][kind].items()}
+            numbers = found["test"][kind]
             accepted = (
-                f"{numbers['accepted']:.1f} % of the entities are accepted, of which "
-                f"{numbers['risk']:.1f} % are wrong"
+                f"{percent(numbers['accepted'])} of the entities are accepted, of which "
+                f"{percent(numbers['risk'])} are wrong"
             )
             lines.append(
-                f"Test split {title}: F1 {numbers['entity_f1']:.2f} %; at a target risk of "
+                f"Test split {title}: F1 {100 * numbers['entity_f1']:.2f} %; at a target risk of "
                 f"{100 * found['target_risk']:g} % "
                 f"{accepted if numbers['accepted'] else 'nothing is accepted'}."
             )

@@ -165,13 +165,15 @@ def _draw_curve(mark: marks.Curve, ax: Axes) -> None:
     )
     places = [(place.x, place.y, place.y_half, place.x_half) for place in mark.places]
     xs, ys, y_halves, x_halves = zip(*places, strict=True) if places else ((),) * 4
-    if mark.whiskers:
+    if mark.whiskers and places:
         whisker = {"ecolor": (style["color"], 0.45), "elinewidth": 0.8, "transform": moved}
         ax.errorbar(xs, ys, y_halves, x_halves, fmt="none", **whisker)
     if len(xs) < 2:
         style["linestyle"] = ""
     (line,) = ax.plot(xs, ys, label=mark.label, linewidth=1.3, clip_on=False, **style)
+    # A curve without places has its turn in the legend; its extent of nothing has no layout.
     line.set(transform=moved, markersize=5, markeredgecolor="white", markeredgewidth=0.5)
+    line.set_in_layout(bool(places))
 
 
 def _note(ax: Axes, chart: Chart) -> None:

@@ -173,6 +173,11 @@ def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[s
             names = [run.key for run in members if math.isnan(measure.of(run))]
             if names:
                 sentences.append(f"{unit}: {measure.title} in {_listed(names)}.")
+            names = [run.key for run in members if math.isinf(measure.of(run))]
+            if names:
+                sentences.append(
+                    f"{unit}: tests of {measure.title}, which is infinite in {_listed(names)}."
+                )
     return sentences
 
 
