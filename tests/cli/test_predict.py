@@ -499,7 +499,7 @@ def test_data_that_is_raw_text_has_no_words_to_compare_with():
 
 
 def test_two_standard_inputs_are_not_the_same_file():
-    """What was told apart by the place of an object in memory, which the next one may have."""
+    """A place in memory named the input, and the next process may have the same place."""
     from calibrant.cli.predict_input import Input
     from calibrant.cli.predict_output import _sources
 

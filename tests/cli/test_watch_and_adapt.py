@@ -225,3 +225,10 @@ def test_a_chunk_without_a_name_has_a_page():
 
     stream = sample(50, groups={"day": [""] * 50})
     assert "<svg" in render_watch(watch(stream, per="day"))
+
+
+def test_a_level_is_printed_as_it_was_given(folder, capsys):
+    command = f"watch {folder}/stream.npz --reference {folder}/valid.npz"
+    _, out, _ = call(f"{command} --level 0.975 --false-alarms 0.025", capsys)
+    assert "With 97.5 % confidence" in out
+    assert "at most 2.5 % of streams" in out

@@ -144,7 +144,7 @@ def risk_table(points: Sequence[RiskPoint]) -> Markup | None:
         return None
     rows = [
         [
-            percent(point.risk, 0),
+            f"{100 * point.risk:g} %",
             percent(point.coverage),
             point.threshold_text,
         ]

@@ -151,15 +151,16 @@ class Watch:
             " This is about the labelled rows; about the whole stream only if they are a random "
             "sample of it, not the least certain ones."
         )
+        are = "is" if self.total.labelled == 1 else "are"
         return (
             f"{counted(self.total.labelled, 'label')} arrived: "
-            f"{percent(self.total.labelled_accuracy)} are right. With "
-            f"{percent(self.settings['level'], 0)} confidence, whenever you look, {mean} so far is "
+            f"{percent(self.total.labelled_accuracy)} {are} right. With "
+            f"{100 * self.settings['level']:g} % confidence, whenever you look, {mean} so far is "
             f"{percent(low)} to {percent(high)}, even if it changes.{sample if part else ''}",
         )
 
     def _alarms(self) -> tuple[str, ...]:
-        rate = f"at most {percent(self.settings['false_alarms'], 0)} of streams"
+        rate = f"at most {100 * self.settings['false_alarms']:g} % of streams"
         if not self.settings["tests"]:
             return ("No test of drift: it needs a reference, or labels.",)
         still = "without any change"
