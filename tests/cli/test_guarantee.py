@@ -232,6 +232,8 @@ def test_one_line_for_bad_input(folder, capsys):
         (("--target-risk", "0.05", "--score", "aps"), "--score is for --coverage"),
         (("--target-risk", "0.05", "--on-average"), "--on-average is for --max-missed"),
         (("--coverage", "0.9", "--level", "0.5"), "--level is for --target-risk or --max-missed"),
+        (("--max-missed", "0.1", "--per", "type"), "--per is for --target-risk or --coverage"),
+        (("--coverage", "0.9", "--reduction", "min"), "--reduction is for --target-risk or"),
         (("--coverage", "0.9", "--free", "2"), "--free is for --score raps, got lac"),
         (("--coverage", "0.9", "--randomised"), "for --score aps or --score raps, got lac"),
         (("--target-risk", "0.05", "--calibrator", "none.json"), "no calibrator at none.json"),
@@ -465,3 +467,8 @@ def test_top_labels_of_another_label_set(folder, capsys):
     )  # A model may have labels that never occurred.
     with pytest.raises(InputError, match="made for the labels spam, ham, got cat, dog"):
         policy.check(label_names=("cat", "dog"))
+
+
+def test_one_threshold_of_words_is_not_one_for_each_type():
+    with pytest.raises(InputError, match="max_missed alone has one threshold"):
+        guarantee(made(300, 0), max_missed=0.1, per="type")

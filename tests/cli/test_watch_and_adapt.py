@@ -160,6 +160,8 @@ def test_adapt_with_copies(folder, capsys):
          "-o {f}/x.json", "em2"),
         ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/hard.npz --copies "
          "{f}/copy0.npz -o {f}/x.json", "at least 4"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz --method em --copies "
+         "{f}/copy0.npz -o {f}/x.json", "copies for the method set-level, got em"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(folder, command, words, capsys):

@@ -73,7 +73,12 @@ def adapt(
     unlabelled = unlabelled.numpy()
     parts: Any = without_copies(valid.numpy())
     valid = parts[0]
-    named = _named(copies) or _by_corruption(parts[1])
+    given = _named(copies)
+    if given and method in ("em", "bbse"):
+        raise InputError(
+            f"adapt reads copies for the method set-level, got {method}: leave one of them out."
+        )
+    named = given or _by_corruption(parts[1])
     if method == "auto":
         method = "set-level" if named else "em"
     valid = valid[labelled_rows(valid)]

@@ -120,6 +120,8 @@ def _adapt_run(args: argparse.Namespace) -> Adaptation:
         if getattr(args, option) != default:
             name = option.replace("_", "-")
             raise InputError(f"--{name} is for a calibrator; a run has its own.")
+    if args.corrupt and args.method in ("em", "bbse"):
+        raise InputError(f"--corrupt is for --method set-level, got {args.method}.")
     folder, _ = finished_run(args.calibrator)
     check_adapted_folder(folder.path, args.output, args.overwrite)  # Before the work.
     parts, raw = run_predictions(args.calibrator, args.unlabelled, args)

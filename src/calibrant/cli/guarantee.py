@@ -34,7 +34,9 @@ __all__ = ["add_parser", "run"]
 _READ_BY: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "on_average": (False, ("max_missed",)),
     "level": (0.9, ("target_risk", "max_missed")),
+    "per": (None, ("target_risk", "coverage")),
     "items": ("auto", ("target_risk",)),
+    "reduction": ("auto", ("target_risk", "max_missed")),
     "score": ("lac", ("coverage",)),
     "randomised": (False, ("coverage",)),
     "penalty": (0.01, ("coverage",)),

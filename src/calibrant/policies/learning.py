@@ -290,6 +290,11 @@ def check_promises(wanted: dict[str, float | None], per: str | None, level: floa
             raise InputError(f"guarantee expects {name} in (0, 1), got {value!r}.")
     if per not in (None, "type"):
         raise unknown_name("per", str(per), ("type",))
+    if per is not None and list(given) == ["max_missed"]:
+        raise InputError(
+            "guarantee with max_missed alone has one threshold for all words; per='type' is for a "
+            "target risk or a coverage."
+        )
 
 
 def check_average(average: str, unit: str | None, target: float | None) -> None:
