@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibrant.calibrators import Isotonic
 from calibrant.entities import (
     Document,
     Entity,
@@ -14,6 +15,7 @@ from calibrant.entities import (
     load_entity_calibrator,
     match_entities,
 )
+from calibrant.entities.entity_claims import claims_of
 from calibrant.entities.matching import EntityColumns
 from calibrant.errors import InputError, NotFittedError
 from calibrant.metrics import Confidences, bin_confidences, ece
@@ -195,3 +197,15 @@ def test_rescoring_leaves_the_output_as_it_was(fitted):
     assert new[0][0]["word"] == "rosa"
     assert fitted.rescore([]) == []
     assert fitted.rescore(output[0]) == new[0]
+
+
+def test_types_are_names_as_they_are():
+    """Also those that would be a missing label or a number in a column of labels."""
+    predicted = [Document((Entity(0, 3, "NaN", 0.9), Entity(5, 9, "1.0", 0.4)))] * 20
+    gold = [Document((Entity(0, 3, "NaN"), Entity(0, 9, "1.0")))] * 20
+    matched = match_entities(predicted, gold)
+    claims = claims_of(matched, "strict")
+    assert claims.text("about").tolist() == ["NaN", "1.0"] * 20
+    fitted = EntityCalibrator(of_scores=Isotonic()).fit(matched)
+    confidence = fitted.confidence(matched.predicted)
+    assert confidence[0] > 0.9 > 0.1 > confidence[1]

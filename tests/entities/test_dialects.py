@@ -219,3 +219,32 @@ def test_places_of_characters_are_taken_however_the_text_is_repeated(covered):
     entity = {**_placed("utf-32-le", 4, "Köln"), "label": "LOC", "score": 0.9, "word": covered}
     found = parse_document({"text": TEXT, "entities": [entity]}, "a").document
     assert TEXT[found.entities[0].start : found.entities[0].end] == "Köln"
+
+
+def test_the_place_of_the_last_character_is_no_end():
+    """Where the tool repeats the texts: each would be cut by a character, and be wrong."""
+    text = "Rosa Lind met Ana."
+    pairs = [("Rosa Lind", 0, 8), ("Ana", 14, 16)]
+    cut = [{"start": s, "end": e, "label": "PER", "text": word} for word, s, e in pairs]
+    whole = [{**each, "end": each["end"] + 1} for each in cut]
+    with pytest.raises(InputError, match=r"entity 1 \('Rosa Lind'\) ends at 8, .*, 9\."):
+        parse_document({"text": text, "entities": cut}, "a.jsonl, line 1")
+    for fits in (whole, [whole[0], cut[1]], [{**cut[0], "text": "Rosa Lin"}]):
+        assert len(parse_document({"text": text, "entities": fits}, "a").document.entities) > 0
+
+
+@pytest.mark.parametrize("answer", ["reject", "ignore"])
+def test_what_nobody_accepted_in_prodigy_is_not_true(answer):
+    span = {"start": 0, "end": 3, "label": "PER"}
+    record = {"text": "Ana left.", "tokens": [], "spans": [span], "answer": answer}
+    with pytest.raises(InputError, match=f"answer in Prodigy is '{answer}'.*both files"):
+        parse_document(record, "gold.jsonl, line 1", gold=True)
+    assert parse_document(record, "found.jsonl, line 1").document.entities
+    accepted = {**record, "answer": "accept"}
+    assert parse_document(accepted, "gold.jsonl, line 1", gold=True).document.entities
+
+
+def test_offsets_of_doccano():
+    span = {"id": 7, "label": "PER", "start_offset": 0, "end_offset": 3}
+    record = {"id": 1, "text": "Ana left.", "entities": [span], "relations": []}
+    assert parse_document(record, "a").document.entities == (Entity(0, 3, "PER"),)

@@ -9,7 +9,7 @@ import pytest
 import calibrant
 from calibrant import Claims, Predictions
 from calibrant.errors import InputError
-from calibrant.files import Columns, read, stream, write
+from calibrant.files import Columns, read, rewrite, stream, write
 
 TRUTH = [("True", "False"), ("true", "false"), ("1", "0"), ("yes", "no")]
 
@@ -124,6 +124,19 @@ def test_the_positive_class_is_not_the_first_of_two_columns(tmp_path):
     with pytest.raises(InputError, match=r"--positive spam is for one score per row.*spam, ham"):
         read(path, Columns(positive="spam"))
     assert read(path, Columns(positive="ham")).labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_copies_of_objects_keep_each_score_at_its_name(tmp_path, kind):
+    """Each line may have its own order, such as the largest first."""
+    rows = [{"cat": 0.9, "dog": 0.1}, {"dog": 0.8, "cat": 0.2}]
+    lines = [json.dumps({kind: row, "label": "cat"}) for row in rows]
+    path = written(tmp_path / "a.jsonl", "\n".join(lines))
+    rewrite(path, tmp_path / "b.jsonl", lambda part: part)
+    before, after = read(path), read(tmp_path / "b.jsonl")
+    np.testing.assert_allclose(after.scores, before.probabilities())
+    written_rows = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().splitlines()]
+    assert [list(row["probabilities"]) for row in written_rows] == [list(row) for row in rows]
 
 
 def pipeline_lines(names, count=30):

@@ -10,7 +10,7 @@ Comprehend, and the files of Prodigy, doccano and Label Studio (JSON and JSON-MI
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeAlias
@@ -33,12 +33,13 @@ _START = (
     "begin",
     "BeginOffset",
 )
-_END = ("end", "end_char", "end_pos", "end_position", "stop", "EndOffset")
+_END = ("end", "end_char", "end_pos", "end_position", "end_offset", "stop", "EndOffset")
 _TYPE = ("type", "label", "entity_group", "entity_type", "entity", "tag", "category", "Type")
 _SCORE = ("score", "confidence", "probability", "Score")
 _ENTITIES = ("entities", "ents", "predictions", "labels", "label", "ner", "results", "Entities")
 _ABSTAINED = "abstained"  # What calibrant predicts below a threshold, beside its "entities"
 _DECISIONS = (_ABSTAINED, "guarantee", "review")
+_NOT_ACCEPTED = ("reject", "ignore")  # Answers in Prodigy
 _SPANS = "spans"
 _COVERED = ("text", "word", "Text")  # The text of an entity, where a tool repeats it
 _UNITS = {"UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}  # And bytes of one
@@ -89,6 +90,11 @@ def parse_document(
     if isinstance(value, (list, tuple)):
         found, name, text = list(value), None, None
     elif isinstance(value, dict):
+        if gold and value.get("answer") in _NOT_ACCEPTED:
+            raise InputError(
+                f"{where}: its answer in Prodigy is '{value['answer']}', so nobody says which "
+                "entities are true; leave the text out of both files."
+            )
         about = task_data(value, where) if is_task(value) else value
         found, text = _entity_list(value, where, spans), about.get("text")
         if own := _is_prediction(value) and spans is None and not gold:
@@ -100,8 +106,9 @@ def parse_document(
         raise InputError(f"{where}: expected an object or a list of entities, got {_short(value)}.")
     if text is not None and not isinstance(text, str):
         raise InputError(f"{where}: expected text in 'text', got {_short(text)}.")
-    if text is not None and not text.isascii():
+    if text is not None:
         _check_unit(found, text, where)
+        _check_ends(found, text, where)
     if found and all(_is_token(each) for each in found):
         entities = _of_tokens(found, where)
     else:
@@ -229,19 +236,38 @@ def _check_unit(found: Sequence[Any], text: str, where: str) -> None:
     A tool may repeat a text with other spaces, in lower case or as word pieces, so one that fits
     nowhere is no proof of anything.
     """
+    for number, covered, start, end in () if text.isascii() else _with_text(found):
+        if unit := _other_unit(text, start, end, _letters(covered)):
+            raise InputError(
+                f"{where}: entity {number} ('{shortened(covered)}') is from {start} to {end} "
+                f"in {unit}; expected characters (code points), as Python counts them."
+            )
+
+
+def _check_ends(found: Sequence[Any], text: str, where: str) -> None:
+    """Refuse ends that are places of the last character, if this holds for all repeated texts."""
+    several = list(_with_text(found))
+    if several and all(
+        _letters(text[start:end]) != _letters(covered) == _letters(text[start : end + 1])
+        for _, covered, start, end in several
+    ):
+        number, covered, _, end = several[0]
+        raise InputError(
+            f"{where}: entity {number} ('{shortened(covered)}') ends at {end}, the place of its "
+            f"last character; expected the place behind it, {end + 1}."
+        )
+
+
+def _with_text(found: Sequence[Any]) -> Iterator[tuple[int, str, int, int]]:
+    """Yield number, text, start and end of the entities whose text the tool repeats."""
     for number, value in enumerate(found, start=1):
         value = _span_of(value)
         covered = _first(value, _COVERED) if isinstance(value, dict) else None
         if not isinstance(covered, str) or not _letters(covered):
             continue
         start, end = (_first(value, keys) for keys in (_START, _END))
-        if not isinstance(start, int) or not isinstance(end, int):
-            continue  # Another check reports it.
-        if unit := _other_unit(text, start, end, _letters(covered)):
-            raise InputError(
-                f"{where}: entity {number} ('{shortened(covered)}') is from {start} to {end} "
-                f"in {unit}; expected characters (code points), as Python counts them."
-            )
+        if isinstance(start, int) and isinstance(end, int) and 0 <= start <= end:
+            yield number, covered, start, end  # Another check reports what else is wrong.
 
 
 def _other_unit(text: str, start: int, end: int, covered: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.claims import Claims
+from calibrant.encoding import Encoded
 from calibrant.entities.matching import EntityColumns, Match, MatchedEntities
 from calibrant.errors import InputError
 
@@ -32,8 +33,11 @@ def unjudged_claims(columns: EntityColumns) -> Claims:
 
 def _claims(columns: EntityColumns, right: np.ndarray, groups: dict[str, np.ndarray]) -> Claims:
     signals = {_LENGTH: columns.length.astype(np.float32)}
+    names = {name: place for place, name in enumerate(dict.fromkeys(columns.type.tolist()))}
+    # Types are names as they are, also nan and 1.0.
+    kinds = Encoded(np.array([names[name] for name in columns.type], np.int64), tuple(names))
     return Claims.from_top_label(
-        columns.type, columns.score, correct=right, groups=groups, signals=signals
+        kinds, columns.score, correct=right, groups=groups, signals=signals
     )
 
 

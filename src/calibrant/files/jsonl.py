@@ -60,10 +60,12 @@ class JsonlSource(TextSource[dict[str, Any]]):
 
     def rewrite(self, target: Path, new: NewScores) -> None:
         """Write the objects again; scores change list by list, object by object or one by one."""
+        keys = {name: self.label_names(name) for name in new.layout.scores}
         with text_file(target) as file:
             for record, row in self.rewritten(new):
                 values = row if new.layout.per_class else [row]
-                scores = dict(zip(new.layout.scores, values, strict=True))
+                pairs = zip(new.layout.scores, values, strict=True)
+                scores = {name: _like(record[name], value, keys[name]) for name, value in pairs}
                 written = _rewritten(record, scores, new)
                 file.write(json.dumps(written, ensure_ascii=False) + "\n")
 
@@ -103,15 +105,21 @@ class JsonlSource(TextSource[dict[str, Any]]):
 
 def _rewritten(record: dict[str, Any], scores: dict[str, Any], new: NewScores) -> dict[str, Any]:
     return {
-        new.renamed.get(key, key): _like(value, scores[key]) if key in scores else value
+        new.renamed.get(key, key): scores.get(key, value)
         for key, value in record.items()
         if new.keeps(key)
     }
 
 
-def _like(old: Any, new: Any) -> Any:
-    """Return the new scores under the names of the old ones, where those were an object."""
-    return dict(zip(old, new, strict=True)) if isinstance(old, dict) else new
+def _like(old: Any, new: Any, keys: tuple[str, ...] | None) -> Any:
+    """Return the new scores, those of ``keys``, in an object in the order of the old one.
+
+    Each line may have its own order, such as the largest score first.
+    """
+    if keys is None:
+        return new
+    found = dict(zip(keys, new, strict=True))
+    return {key: found[key] for key in old}
 
 
 def record_shape(value: Any) -> Shape:
