@@ -92,3 +92,15 @@ def test_a_method_without_a_number_does_not_spoil_the_figure(make_record):
         drawn = draw_charts(figure.charts, figure.title)
     (legend,) = drawn.legends
     assert [text.get_text() for text in legend.get_texts()] == list(METHODS)
+
+
+def test_methods_that_were_not_measured_are_named_and_one_number_is_no_best(make_record):
+    records = [make_record(method="cross_entropy", seed=s, shift=("typos-5",)) for s in range(2)]
+    records += [make_record(method="focal", seed=s, shift=("typos-3",)) for s in range(2)]
+    records += [make_record(method="mixup", seed=s) for s in range(2)]
+    study = build_study(records)
+    (worst,), (typos,) = tables_of(study, "shift"), tables_of(study, "shift-typos")
+    assert worst.note.endswith("Not measured there: focal, mixup.")
+    assert typos.note.endswith("Not measured there: mixup.")
+    (alone,) = (row for row in typos.rows if row.labels == ("cross_entropy", "128", "5"))
+    assert not any(entry.bold for entry in alone.entries)

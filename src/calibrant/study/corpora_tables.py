@@ -12,7 +12,14 @@ from calibrant.distributions import holm
 from calibrant.study.grouping import Units, keys_of, methods_of
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
-from calibrant.study.statistics import LEVEL, best_alike, estimate, paired_values, t_p
+from calibrant.study.statistics import (
+    LEVEL,
+    best_alike,
+    estimate,
+    numbered,
+    paired_values,
+    t_p,
+)
 from calibrant.study.table import Table, TableEntry, TableRow, grouped
 
 __all__ = ["wide_table", "win_tables"]
@@ -75,11 +82,13 @@ def _column(
     column = {place: TableEntry("") for place in places}
     for width in {width for _, width in places}:
         there = [place for place in places if place[1] == width and values[place]]
-        marked = best_alike([values[place] for place in there], measure.sign) if there else []
+        columns = [values[place] for place in there]
+        marked = best_alike(columns, measure.sign) if there else []
+        several = numbered(columns) > 1
         for place, bold in zip(there, marked, strict=True):
             found = estimate(list(values[place].values()))
             text = found._replace(half=float("nan")).show(measure.digits)
-            entry = TableEntry(text, found.mean, found.half, found.n, bold and len(there) > 1)
+            entry = TableEntry(text, found.mean, found.half, found.n, bold and several)
             column[place] = entry
     return column
 

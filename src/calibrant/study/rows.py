@@ -10,7 +10,7 @@ from calibrant.study.grouping import Values, group_by, varied
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
 from calibrant.study.settings import value_label
-from calibrant.study.statistics import best_alike, estimate
+from calibrant.study.statistics import best_alike, estimate, numbered
 from calibrant.study.table import TableEntry, TableRow, as_entry
 
 __all__ = [
@@ -74,8 +74,9 @@ def bold_marks(
         for place in dict.fromkeys(blocks.values()):
             keys = [key for key in cells if blocks[key] == place]
             columns = [by_seed(cells[key], measure) for key in keys]
+            several = numbered(columns) > 1
             for key, marked in zip(keys, best_alike(columns, measure.sign), strict=True):
-                marks[key].append(marked and len(keys) > 1)
+                marks[key].append(marked and several)
     return marks
 
 

@@ -94,15 +94,25 @@ def shift_measures(runs: Sequence[Run], shift: Shift) -> list[StudyMeasure]:
 
 def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
     """Make one table per kind of other data of one unit, as a detail."""
-    return [
-        _table(measured_on(runs, shift), kind, shift, by) for kind, shift in shifts_of(runs).items()
-    ]
+    tables = []
+    for kind, shift in shifts_of(runs).items():
+        measured = measured_on(runs, shift)
+        table = _table(measured, kind, shift, by)
+        tables.append(replace(table, note=table.note + _not_measured(runs, measured)))
+    return tables
 
 
 def measured_on(runs: Sequence[Run], shift: Mapping[str, str]) -> list[Run]:
     """Return the runs that were measured on any of these parts, apart from the test split."""
     parts = [part for part in shift.values() if part != "test"]
     return [run for run in runs if any(not math.isnan(run.some_value("ece", p)) for p in parts)]
+
+
+def _not_measured(runs: Sequence[Run], measured: Sequence[Run]) -> str:
+    """Name the methods that have no row, as they were not measured on the data of a table."""
+    there = {run.method for run in measured}
+    lacking = dict.fromkeys(run.method for run in runs if run.method not in there)
+    return f" Not measured there: {', '.join(lacking)}." if lacking else ""
 
 
 def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> Table:
@@ -158,7 +168,7 @@ def worst_shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
 
 
 def _worst_table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str]) -> Table:
-    runs = measured_on(runs, parts)
+    everything, runs = runs, measured_on(runs, parts)
     measures = [
         measure
         for part in ("test", *parts.values())
@@ -177,6 +187,7 @@ def _worst_table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str
     each = len(measures) // (1 + len(parts))
     return replace(
         table,
+        note=table.note + _not_measured(everything, runs),
         heads=("seeds", *(replace(measure, part="test").title for measure in measures)),
         groups=(("", 1), ("test", each), *((name, each) for name in parts)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ __all__ = [
     "compare_pairs",
     "estimate",
     "holm",
+    "numbered",
     "paired_values",
     "sign_flip_p",
     "smallest_p",
@@ -175,6 +176,15 @@ def best_alike(columns: Sequence[PairedValues], sign: int) -> list[bool]:
         mean == means[best] or (not math.isnan(q) and q >= LEVEL)
         for mean, q in zip(means, p, strict=True)
     ]
+
+
+def numbered(columns: Iterable[PairedValues]) -> int:
+    """Return how many columns have a number in every run: the best of one is no best.
+
+    >>> numbered([{0: 1.0, 1: 2.0}, {0: 1.0, 1: math.nan}, {}])
+    1
+    """
+    return sum(bool(c) and not any(map(math.isnan, c.values())) for c in columns)
 
 
 def _p(ones: PairedValues, others: PairedValues, itself: bool) -> float:
