@@ -119,6 +119,21 @@ def test_sets_in_tables_are_joined_as_predict_joins_them(folder, capsys):
     ]
 
 
+def test_a_name_with_the_sign_between_classes_needs_jsonl(folder, capsys):
+    p = made(700, 1)
+    named = Predictions.from_logits(p.scores, p.labels, label_names=["spam", "ham|eggs", "other"])
+    named.write("named.npz")
+    ok(capsys, "guarantee", "named.npz", "--coverage", "0.9", "-o", "sets.json")
+    apply = ["apply", "named.npz", "--policy", "sets.json", "-o"]
+    error = refused(capsys, *apply, "sets.csv")
+    assert "'ham|eggs' holds '|'" in error
+    assert "write .jsonl" in error
+    assert not Path("sets.csv").exists()
+    ok(capsys, *apply, "sets.jsonl")
+    records = [json.loads(line) for line in Path("sets.jsonl").read_text().splitlines()]
+    assert any("ham|eggs" in record["set"] for record in records)
+
+
 def top_labels(path, n, labelled=True):
     random = np.random.default_rng(8)
     confidence, spam = random.uniform(0.4, 1, n).round(4), random.random(n) < 0.5

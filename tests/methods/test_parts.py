@@ -138,6 +138,28 @@ def test_input_mixup_mixes_pixels_and_labels_in_the_same_shares():
     assert torch.equal(as_mapping["pixel_values"], mixed)
 
 
+@pytest.mark.parametrize("mixup", [InputMixup, FeatureMixup])
+def test_mixup_counts_the_label_of_a_partner_in_the_history_of_the_partner(mixup):
+    history = ErrorRegularization(error="history", examples=9)
+    method = mixup(history, alpha=1.0, seed=2)
+    labels = torch.tensor([0, 1, 2, -100, 1, 2])
+    examples = torch.tensor([8, 3, 5, 1, 0, 2])
+    method.prepare((torch.zeros(6, 4), labels))
+    partner, both = method._drawn[1], method._both
+    assert 0 < int(both.sum()) < 5
+    assert (partner[both] != torch.arange(6)[both]).any()
+    logits = torch.eye(3)[[0, 2, 1, 0, 1, 0]]
+    method.loss(Step(logits, labels, examples=examples))
+    right, seen = torch.zeros(9), torch.zeros(9)
+    for row in range(6):
+        for other in (row, int(partner[row]) if both[row] else row):
+            if labels[other] != -100:
+                seen[examples[other]] += 1
+                right[examples[other]] += logits[row].argmax() == labels[other]
+    assert torch.equal(history.seen, seen)
+    assert torch.equal(history.right, right)
+
+
 def test_mixup_says_what_it_cannot_mix():
     with pytest.raises(InputError, match="FeatureMixup"):
         InputMixup().prepare((torch.ones(2, 3, dtype=torch.long), torch.tensor([0, 1])))
@@ -147,6 +169,9 @@ def test_mixup_says_what_it_cannot_mix():
         FeatureMixup().loss(STEP)
     with pytest.raises(InputError, match="alpha"):
         FeatureMixup(alpha=0.0)
+    for wrapped in (InputMixup(), Mmce(FeatureMixup(Focal()))):
+        with pytest.raises(InputError, match=r"another mixup, .* one is enough"):
+            FeatureMixup(wrapped)
 
 
 def test_feature_mixup_mixes_in_training_alone():

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,37 @@ def test_a_mask_has_the_class_of_each_pixel(runs):
     assert np.allclose(first.confidence + first.alternative_confidence[..., 0], 1, atol=1e-5)
     summary = first.to_dict()
     assert sum(numbers["pixels"] for numbers in summary["classes"].values()) == 320
+
+
+@pytest.mark.parametrize(
+    "command", ["watch {images} --run {run}", "adapt {run} --unlabelled {images} -o x"]
+)
+def test_pixels_of_new_images_are_neither_watched_nor_adapted_to(command, runs, capsys):
+    images = inputs("segmentation", runs)[0].parent
+    arguments = command.format(images=images, run=runs["segmentation"]).split()
+    assert main([*arguments, "--device", "cpu"]) == 2
+    error = capsys.readouterr().err
+    assert "Images cannot be read here for this kind of run: name a file of predictions" in error
+    assert "MaskPredictor" not in error
+
+
+def test_large_pictures_and_damaged_exif_print_no_lines_of_code(
+    runs, tmp_path, monkeypatch, capsys
+):
+    """Pillow warns of them; what it cannot read is one line."""
+    pil = pytest.importorskip("PIL.Image")
+    picture = pil.fromarray(np.zeros((30, 30), np.uint8))
+    picture.save(tmp_path / "large.png", exif=b"Exif\0\0no tags at all")
+    command = ["predict", str(runs["image"]), str(tmp_path / "large.png"), "--device", "cpu"]
+    monkeypatch.setattr(pil, "MAX_IMAGE_PIXELS", 800)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert main(command) == 0
+    assert not [str(warning.message) for warning in caught if "PIL" in warning.filename]
+    monkeypatch.setattr(pil, "MAX_IMAGE_PIXELS", 400)
+    capsys.readouterr()
+    assert main(command) == 2
+    assert "too many pixels" in capsys.readouterr().err
 
 
 def test_masks_of_equal_size_run_together_in_their_order(runs):

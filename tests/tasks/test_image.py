@@ -12,7 +12,7 @@ import pytest
 
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.tasks import open_task
-from calibrant.tasks.image.picture_files import open_image
+from calibrant.tasks.image.picture_files import open_image, upright_size
 from calibrant.tasks.image.pictures import load_pictures, load_test_pictures
 from calibrant.tasks.reading.class_labels import label_names
 
@@ -267,6 +267,33 @@ def test_grey_among_coloured_and_sixteen_bits(tmp_path: Path) -> None:
     pil.fromarray(grey.astype(np.float32)).save(tmp_path / "float.tif")
     with pytest.raises(InputError, match=r"float\.tif: expected 8 bits a channel, or 16 of grey"):
         open_image(tmp_path / "float.tif")
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "tiff", "webp"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_photographs_are_turned_upright(orientation: int, kind: str, tmp_path: Path) -> None:
+    """As viewers and pipelines of transformers show them: cameras store them as they were held."""
+    pil = pytest.importorskip("PIL.Image")
+    from PIL import ImageOps
+
+    if kind == "webp" and not __import__("PIL.features", fromlist=["check"]).check("webp"):
+        pytest.skip("This Pillow writes no WebP.")
+    exif = pil.Exif()
+    exif[0x0112] = orientation
+    path = tmp_path / f"photo.{kind}"
+    pil.fromarray(IMAGES[0]).save(path, exif=exif)
+    with pil.open(path) as picture:
+        expected = np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+        assert upright_size(picture) == expected.shape[1::-1]
+    np.testing.assert_array_equal(open_image(path), expected)
+    assert expected.shape[:2] == ((6, 5) if orientation < 5 else (5, 6))
+
+
+def test_damaged_exif_data_turn_nothing(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    path = tmp_path / "photo.png"
+    pil.fromarray(IMAGES[0]).save(path, exif=b"Exif\0\0no tags at all")
+    np.testing.assert_array_equal(open_image(path), IMAGES[0])
 
 
 def test_what_is_tested_on(tmp_path: Path) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 import sys
 import types
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +257,56 @@ def test_no_number_of_a_mask_passes_for_another(value: int, tmp_path: Path) -> N
         save(tmp_path / "masks" / f"{i:02}.png", np.full((10, 9), value, np.uint16))
     with pytest.raises(InputError, match=rf"class {value}, but there are 3 classes"):
         list(load_scenes(str(tmp_path)).parts["train"])
+
+
+def png_of_bits(numbers: np.ndarray, bits: int) -> bytes:
+    """Write a grey PNG of a few bits, which Pillow reads and does not write."""
+    height, width = numbers.shape
+    rows = b""
+    for row in numbers.tolist():
+        text = "".join(f"{number:0{bits}b}" for number in row)
+        text += "0" * (-len(text) % 8)
+        rows += b"\0" + bytes(int(text[i : i + 8], 2) for i in range(0, len(text), 8))
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + check
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("size", [None, 10])
+@pytest.mark.parametrize("bits", [1, 2, 4])
+def test_masks_of_few_bits_keep_their_numbers(bits: int, size: int | None, tmp_path: Path) -> None:
+    """Pillow scales them to 0 … 255: the last class of four, or of sixteen, would be void."""
+    numbers = RANDOM.permutation(np.arange(100) % 2**bits).reshape(10, 10)
+    for i in range(12):
+        save(tmp_path / "images" / f"{i:02}.png", np.zeros((10, 10, 3), np.uint8))
+        path = tmp_path / "masks" / f"{i:02}.png"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(png_of_bits(numbers, bits))
+    found = load_scenes(str(tmp_path), size=size)
+    assert found.labels == tuple(map(str, range(2**bits)))
+    for _, mask in found.parts["train"]:
+        np.testing.assert_array_equal(mask, numbers)
+
+
+def test_a_mask_is_that_of_the_upright_photograph(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    write(tmp_path)
+    lying = pil.Exif()
+    lying[0x0112] = 6
+    for i in range(12):
+        stored = np.rot90(IMAGES[i]).copy()
+        pil.fromarray(stored).save(tmp_path / "images" / f"{i:02}.png", exif=lying)
+    part = load_scenes(str(tmp_path)).parts["train"]
+    for (image, mask), (path, _) in zip(part, part.pairs, strict=True):
+        np.testing.assert_array_equal(image, IMAGES[int(path.stem)])
+        np.testing.assert_array_equal(mask, truth(int(path.stem)))
+    pil.fromarray(IMAGES[3]).save(tmp_path / "images" / "03.png", exif=lying)
+    with pytest.raises(InputError, match=r"03\.png has 10 × 9 pixels, turned .* its mask 9 × 10"):
+        load_scenes(str(tmp_path))
 
 
 def test_pictures_of_sixteen_bits(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -54,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
             stream.reconfigure(errors="backslashreplace")
+    # Of large pictures and damaged EXIF data, with lines of code; what cannot be read is an error.
+    warnings.filterwarnings("ignore", module=r"PIL\.")
     argv = with_new_options(sys.argv[1:] if argv is None else argv)
     if not argv:
         print(GREETING, end="")

@@ -15,6 +15,7 @@ from calibrant.cli.entity_options import renamed_types
 from calibrant.cli.options import columns_from, files_read, uncut
 from calibrant.errors import InputError, printable
 from calibrant.files.lines import CsvWriter
+from calibrant.policies.decisions import joined_set
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -128,7 +129,7 @@ def _write_csv(records: Iterable[dict[str, Any]], path: Path) -> None:
                 names = list(record)
                 writer.writerow(names)
             if "set" in record:
-                record = {**record, "set": "|".join(record["set"])}
+                record = {**record, "set": joined_set(record["set"])}
             writer.writerow(record.get(name, "") for name in names)
 
 

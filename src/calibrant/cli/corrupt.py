@@ -64,10 +64,12 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name) is not None:
             has = "images" if images else "text"
             raise InputError(f"{args.input} holds {has}, which --{name} is not for.")
+    from calibrant.charts.numbers import counted
+
     count = _corrupt(args, images)
-    what = "images" if images else "texts"
+    what = counted(count, "image" if images else "text")
     written = printable(str(args.output))
-    print(f"{args.kind} of strength {args.strength}: {count:,} {what}.\nWritten: {written}")
+    print(f"{args.kind} of strength {args.strength}: {what}.\nWritten: {written}")
     return 0
 
 

@@ -39,9 +39,10 @@ class MetaRegularization(Method):
     ``outer`` is SECE (FLγ-SECE) or DECE (FLγ-DECE), any regulariser. ``look_ahead="head"``
     restricts θ in the outer line to the head, ``"full"`` takes the whole model, at the cost of
     two more forward and backward passes. η is ``look_ahead_rate``, one step of plain gradient
-    descent. Only its direction matters to Adam. Rates, k and τ are our choice, made on digits; the
-    slides print none. Not for models sharded by FSDP2, whose parameters have no full copy to look
-    ahead with.
+    descent. Only its direction matters to Adam. Under gradient accumulation ``loss`` adds up over
+    micro-batches, but the inner line of the look-ahead takes the last micro-batch alone. Rates, k
+    and τ are our choice, made on digits; the slides print none. Not for models sharded by FSDP2,
+    whose parameters have no full copy to look ahead with.
 
     Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization,
     TMLR 2024.

@@ -30,6 +30,11 @@ class _Mixup(Wrapper):
 
     def __init__(self, task: Method | None = None, alpha: float = 0.2, seed: int = 0) -> None:
         super().__init__(task)
+        if any(isinstance(part, _Mixup) for part in self.task.modules()):
+            raise InputError(
+                f"{type(self).__name__} cannot wrap another mixup, as a label would need two "
+                "partners: one is enough."
+            )
         if alpha <= 0:
             raise InputError(f"Mixup draws from Beta(alpha, alpha) with alpha > 0, got {alpha}.")
         self.alpha = alpha
@@ -38,10 +43,14 @@ class _Mixup(Wrapper):
 
     def loss(self, step: Step) -> Tensor:
         """Return λ L(y) + (1 − λ) L(y of the partner)."""
-        share, _, partner_labels = self._take()
+        share, partner_rows, partner_labels = self._take()
         self._drawn = None
         share = share.to(step.logits.device)
         partner = replace(step, labels=partner_labels.to(step.labels))
+        if step.examples is not None:  # A history is that of the example whose label is compared.
+            examples = step.examples[partner_rows.to(step.examples.device)]
+            both = self._both.to(step.examples.device)
+            partner = replace(partner, examples=examples.where(both, step.examples))
         return share * self.task.loss(step) + (1 - share) * self.task.loss(partner)
 
     def _drop_waiting(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from calibrant.metrics.spans import Tagging
 from calibrant.policies.policy import COVERAGE, TARGET_RISK, Policy, entity_mass
 from calibrant.predictions import Predictions
 
-__all__ = ["decision_records"]
+__all__ = ["decision_records", "joined_set"]
 
 
 def decision_records(
@@ -40,6 +40,21 @@ def decision_records(
     if policy.items == "entities":
         return _entities(policy, predictions, rows)
     return _rows(policy, predictions, rows)
+
+
+def joined_set(labels: Sequence[str]) -> str:
+    """Return a set of classes as the cell of a table: their names, with ``|`` between them.
+
+    >>> joined_set(["cat", "dog"])
+    'cat|dog'
+    """
+    holds = next((label for label in labels if "|" in label), None)
+    if holds is not None:
+        raise InputError(
+            f"The name of the class '{holds}' holds '|', which stands between the classes of a set "
+            "in a table: write .jsonl."
+        )
+    return "|".join(labels)
 
 
 def _rows(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:

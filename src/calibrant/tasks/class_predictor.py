@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.files import LABELLED
+from calibrant.policies.decisions import joined_set
 from calibrant.predictions import Predictions
 from calibrant.tasks.predictor import (
     Acceptance,
@@ -55,7 +56,7 @@ class Classification:
         for place, other in enumerate(self.alternatives, start=2):
             found |= {f"label_{place}": other.label, f"confidence_{place}": other.confidence}
         if self.labels is not None:
-            found["labels"] = "|".join(self.labels)
+            found["labels"] = joined_set(self.labels)
         return [found]
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,6 +121,8 @@ class ClassPredictor(ModelPredictor):
         places = range(2, min(top_k, len(self.labels)) + 1)
         more = [f"{name}_{place}" for place in places for name in ("label", "confidence")]
         sets = ["labels"] * (accept.policy is not None and accept.policy.kind == "coverage")
+        if sets:
+            joined_set(self.labels)  # Refuses names that a table cannot show before the work.
         decided = ["accepted"] * accept.decides
         return ["label", "confidence", *decided, *more, *sets]
 

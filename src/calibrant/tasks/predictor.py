@@ -129,7 +129,10 @@ class Predictor(ABC):
 
         Their labels mean nothing, as the group ``labelled`` says. ``tokens`` is that of entities.
         """
-        raise InputError(f"{type(self).__name__} gives no predictions without a calibrator.")
+        raise InputError(
+            f"{self.unit.capitalize()} cannot be read here for this kind of run: name a file of "
+            "predictions, with the logits of the model, such as the run's test.parquet."
+        )
 
     def expected_confidence(self) -> float | None:
         """Return the mean calibrated confidence of validation, which drift is compared with."""

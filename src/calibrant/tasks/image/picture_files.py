@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,11 +22,23 @@ __all__ = [
     "open_image",
     "opened_picture",
     "resized",
+    "upright_size",
 ]
 
 SUFFIXES = (
     ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm",
 )  # fmt: skip
+
+_ORIENTATION = 0x0112  # The tag of EXIF. Its values, and how Pillow turns each picture upright:
+_TURNS = {
+    2: "FLIP_LEFT_RIGHT",
+    3: "ROTATE_180",
+    4: "FLIP_TOP_BOTTOM",
+    5: "TRANSPOSE",
+    6: "ROTATE_270",
+    7: "TRANSVERSE",
+    8: "ROTATE_90",
+}
 
 
 @contextmanager
@@ -60,11 +73,39 @@ def resized(picture: Any, size: Framing | int | None) -> np.ndarray:
 
 
 def in_bytes(picture: Any) -> Any:
-    """Return the picture in grey or in red, green and blue, with 8 bits each.
+    """Return the picture upright, in grey or in red, green and blue, with 8 bits each.
 
     Grey of 16 bits is scaled; Pillow alone would turn most of it white. Transparent pixels become
-    opaque.
+    opaque. Cameras store a picture as their sensor lay, and EXIF says how to show it.
     """
+    whole, turn = _in_eight_bits(picture), _turn(picture)
+    return whole if turn is None else whole.transpose(turn)
+
+
+def upright_size(picture: Any) -> tuple[int, int]:
+    """Return width and height as :func:`in_bytes` gives them, without reading the pixels."""
+    unread = picture.format == "PNG" and "exif" not in picture.info  # Else Pillow reads them all.
+    turn = None if unread else _turn(picture)
+    width, height = picture.size
+    lies = turn is not None and turn.name not in (
+        "FLIP_LEFT_RIGHT",
+        "FLIP_TOP_BOTTOM",
+        "ROTATE_180",
+    )
+    return (height, width) if lies else (width, height)
+
+
+def _turn(picture: Any) -> Any:
+    """Return how the EXIF data of a picture turn it, or None; damaged data turn nothing."""
+    try:
+        name = _TURNS.get(picture.getexif().get(_ORIENTATION))
+    except (AttributeError, KeyError, SyntaxError, TypeError, ValueError, struct.error):
+        return None
+    pillow = require("PIL.Image", "data", "Reading images")
+    return None if name is None else pillow.Transpose[name]
+
+
+def _in_eight_bits(picture: Any) -> Any:
     # Versions of Pillow differ in what they call the 16 bits of a PNG.
     if picture.mode.startswith("I;16") or (picture.mode == "I" and picture.format == "PNG"):
         pillow = require("PIL.Image", "data", "Reading images")

@@ -21,13 +21,20 @@ from calibrant.extras import require
 from calibrant.files import read_label_names
 from calibrant.files.lines import numbered_lines
 from calibrant.predictions import IGNORED
-from calibrant.tasks.image.picture_files import SUFFIXES, in_bytes, is_grey, opened_picture
+from calibrant.tasks.image.picture_files import (
+    SUFFIXES,
+    in_bytes,
+    is_grey,
+    opened_picture,
+    upright_size,
+)
 from calibrant.tasks.reading.splits import complete, split_files, split_folders
 
 __all__ = ["VOID", "MaskedPictures", "listed_names", "read_mask_folder", "read_test_masks"]
 
 VOID = 255  # In a mask: belongs to no class, as in PASCAL VOC, Cityscapes and ADE20K.
 _EXACT = (".png", ".bmp", ".tif", ".tiff", ".gif")  # JPEG would blur the class numbers.
+_SCALES = {"L;2": 85, "L;4": 17}  # Pillow scales grey of few bits to 0 … 255.
 _MOST = 1000  # More numbers than this are probably not classes.
 _NAMES = ("labels.json", "labels.txt", "classes.json", "classes.txt")
 Pair = tuple[Path, Path]
@@ -56,8 +63,10 @@ class MaskedPictures(Sequence[tuple[np.ndarray, np.ndarray]]):
         picture, mask = self.pairs[number]
         with opened_picture(picture) as file:
             colours = in_bytes(file).convert("RGB" if self.channels == 3 else "L")
-            image = np.asarray(_sized(colours, self.size))
         labels = _mask(mask, self.size)
+        image = np.asarray(_sized(colours, self.size))
+        if image.shape[:2] != labels.shape:  # EXIF that follows the pixels of a PNG has turned it.
+            raise _of_two_sizes(picture, colours.size, labels.shape[::-1])
         odd = labels[(labels >= self.classes) | ((labels < 0) & (labels != IGNORED))]
         if len(odd):
             raise InputError(
@@ -168,12 +177,19 @@ def _learned(pairs: Mapping[str, Sequence[Pair]]) -> Iterator[str]:
 def _checked(pair: Pair) -> bool:
     """Return whether the picture has colours; it must be as large as its mask."""
     with opened_picture(pair[0]) as picture, opened_picture(pair[1]) as mask:
-        if picture.size != mask.size:
-            raise InputError(
-                f"{pair[0]} has {picture.size[0]} × {picture.size[1]} pixels, but its mask "
-                f"{mask.size[0]} × {mask.size[1]}."
-            )
+        size = upright_size(picture)
+        if size != mask.size:
+            raise _of_two_sizes(pair[0], size, mask.size, turned=size != picture.size)
         return not is_grey(picture)
+
+
+def _of_two_sizes(
+    path: Path, image: Sequence[int], mask: Sequence[int], *, turned: bool = True
+) -> InputError:
+    upright = ", turned upright as its EXIF data say" if turned else ""
+    return InputError(
+        f"{path} has {image[0]} × {image[1]} pixels{upright}, but its mask {mask[0]} × {mask[1]}."
+    )
 
 
 def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -212,8 +228,15 @@ def _mask(path: Path, size: int | None) -> np.ndarray:
                 f"{path}: expected a mask in grey or palette colours, whose numbers are the "
                 f"classes, got colours ({file.mode})."
             )
-        values = np.asarray(_sized(file, size, exact=True)).astype(np.int64)
+        scale = _scale(file)
+        values = np.asarray(_sized(file, size, exact=True)).astype(np.int64) // scale
     return np.where(values == VOID, IGNORED, values)
+
+
+def _scale(file: Any) -> int:
+    """Return by how much Pillow multiplies the numbers of a file that it has not loaded yet."""
+    how = file.tile[0][3] if file.tile else ""
+    return _SCALES.get(str(how if isinstance(how, str) else how[0])[:3], 1)
 
 
 def _sized(picture: Any, size: int | None, *, exact: bool = False) -> Any:
