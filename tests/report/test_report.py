@@ -224,3 +224,21 @@ def test_a_threshold_near_1_is_not_1():
     text = render_report(audit(p, bootstrap=0))
     assert re.search(r"Confidence at least 0\.9998", text)
     assert "Confidence at least 1\n" not in text
+
+
+def test_narrow_bins_have_edges_that_differ():
+    from calibrant.charts.calibration import bin_rows
+
+    low = np.linspace(1e-6, 1e-3, 1000)
+    p = Predictions.from_probabilities(np.stack([1 - low, low], 1), [0] * 1000)
+    ranges = [row[0] for row in bin_rows(accumulate(p, bins=2000))]
+    assert ranges[-2:] == ["0.999 – 0.9995", "0.9995 – 1"]
+
+
+def test_a_stream_without_intervals_has_no_key_for_them():
+    from calibrant.charts.stream import stream_chart
+
+    nothing = float("nan")
+    for ends, keys in (((nothing, nothing), ["risk"]), ((0.4, 0.6), ["risk", "interval"])):
+        chart = stream_chart(["a"], [(0.5, *ends)])
+        assert [role for role, _ in chart.keys] == keys

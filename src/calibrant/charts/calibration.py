@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -288,4 +289,7 @@ def _least(threshold: float) -> str:
 
 
 def _range(curve: ReliabilityCurve, b: int) -> str:
-    return f"{edge(curve.lower[b])} – {edge(curve.upper[b])}"
+    """Format the edges of a bin, with as many decimals as tell them apart."""
+    low, high = float(curve.lower[b]), float(curve.upper[b])
+    digits = max(3, math.ceil(-math.log10(high - low)))
+    return f"{edge(low, digits)} – {edge(high, digits)}"

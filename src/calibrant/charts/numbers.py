@@ -102,9 +102,9 @@ def interval(
     return f"[{form(low)}, {form(high)}]"
 
 
-def edge(value: float) -> str:
+def edge(value: float, digits: int = 3) -> str:
     """Format the edge of a bin: 0, 0.067, 0.2, 1."""
-    return f"{value:.3f}".rstrip("0").rstrip(".")
+    return f"{value:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def short_count(value: int) -> str:

@@ -43,7 +43,7 @@ def stream_chart(
         segments("interval", x[wide], x[wide], low[wide], high[wide]),
         Line("risk", x.astype(float), value),
     ]
-    keys = [("risk", what), ("interval", "Interval")]
+    keys = [("risk", what), *([("interval", "Interval")] if len(wide) else [])]
     if not math.isnan(reference):
         marks.append(segments("ideal", -0.5, len(names) - 0.5, reference, reference))
         keys.append(("ideal", f"Reference {percent(reference)}"))
