@@ -101,6 +101,8 @@ def test_missing_data_is_reported(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["--metrics", ""], "--metrics takes names with commas between them, got ''"),
+        (["--calibrators", ","], "--calibrators takes names with commas between them, got ','"),
         (["--by", "batchs"], "Did you mean 'batch'"),
         (["--baseline", "focal"], "Unknown baseline 'focal'. Known: avuc, cross_entropy,"),
         (["--metrics", "ecee"], "Did you mean 'ece'"),

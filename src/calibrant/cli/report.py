@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.old_options import calibrator_name, method_name, metric_name
-from calibrant.errors import printable
+from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,9 +79,9 @@ def run(
     study = build_study(
         read_all(args.runs),
         title=read_titles(args.runs),
-        by=_names(args.by) or (),
+        by=_names("by", args.by) or (),
         baseline=args.baseline and _LEADING_NAME.sub(_method, args.baseline, 1),
-        metrics=args.metrics and [metric_name(name) for name in _names(args.metrics) or ()],
+        metrics=_metrics(args.metrics),
         calibrators=_calibrators(args.calibrators),
         extra_tables=extra_tables,
     )
@@ -107,10 +107,21 @@ def _method(found: re.Match[str]) -> str:
     return method_name(found[0])
 
 
+def _metrics(text: str | None) -> list[str] | None:
+    names = _names("metrics", text)
+    return None if names is None else [metric_name(name) for name in names]
+
+
 def _calibrators(text: str | None) -> list[str] | None:
-    names = _names(text)
+    names = _names("calibrators", text)
     return None if names is None else [calibrator_name(name) for name in names]
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _names(option: str, text: str | None) -> list[str] | None:
+    """Return the names of a list; None without one."""
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise InputError(f"--{option} takes names with commas between them, got '{text}'.")
+    return names
