@@ -357,6 +357,21 @@ def test_another_size_fails_before_all_are_read(tmp_path: Path) -> None:
         load_pictures(str(tmp_path))
 
 
+def test_a_class_whose_only_example_was_taken_is_noted(tmp_path: Path) -> None:
+    images = np.zeros((40, 6, 5, 3), np.uint8)
+    noted = 0
+    for number in range(40):
+        labels = np.array(["a", "b"] * 20, "U9")
+        labels[number] = "rare"
+        np.savez(tmp_path / "some.npz", train_images=images, train_labels=labels)
+        found = load_pictures(str(tmp_path / "some.npz"))
+        lost = 2 not in found.classes["train"]
+        about = [note for note in found.notes if "no training example of 'rare'" in note]
+        assert len(about) == lost
+        noted += lost
+    assert noted == 8  # Four test and four validation images.
+
+
 def test_masks_are_no_class(tmp_path: Path) -> None:
     write_folder(tmp_path)
     (tmp_path / NAMES[0]).rename(tmp_path / "images")

@@ -214,6 +214,18 @@ def test_counts_of_the_real_corpora(corpora: Path) -> None:
     assert intents.notes == ()
 
 
+def test_a_class_whose_only_text_was_taken_is_noted(tmp_path: Path) -> None:
+    lost = 0
+    for number in range(20):
+        pairs = [(f"text {i}", "rare" if i == number else "ab"[i % 2]) for i in range(20)]
+        write(tmp_path, "train", ".csv", pairs)
+        found = load_texts(str(tmp_path))
+        gone = found.labels.index("rare") not in found.classes["train"]
+        assert any("no training example of 'rare'" in note for note in found.notes) == gone
+        lost += gone
+    assert lost == 4
+
+
 def test_spaces_around_a_label_make_no_class(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\n" + "Purr.,cat\nWow., dog\nWow.,dog \n" * 9)
     assert load_texts(str(tmp_path)).labels == ("cat", "dog")

@@ -26,6 +26,7 @@ from calibrant.tasks.reading.class_labels import (
     class_folders,
     has_splits,
     label_names,
+    lost_classes,
     number_labels,
     training_labels,
 )
@@ -99,8 +100,9 @@ def load_pictures(
         given = {**for_wrapping(parts, where), "train": parts.get("train", ())}
         return given_pictures(given, name, where)
     labels = training_labels(parts.get("train", ()), where, "images")
+    before = parts["train"]
     full, notes = complete(parts, where, seed, test=True)
-    return _pictures(name, full, labels, notes, where)
+    return _pictures(name, full, labels, (*notes, *lost_classes(before, full["train"])), where)
 
 
 def given_pictures(

@@ -15,12 +15,14 @@ __all__ = [
     "has_splits",
     "known_classes",
     "label_names",
+    "lost_classes",
     "number_labels",
     "some_examples",
     "training_labels",
 ]
 
 T = TypeVar("T")
+_SHOWN = 5  # Classes in a note.
 
 
 def label_names(labels: Iterable[str]) -> tuple[str, ...]:
@@ -47,6 +49,25 @@ def training_labels(train: Sequence[tuple[Any, str]], where: str, what: str) -> 
     if len(labels) < 2:
         raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
     return labels
+
+
+def lost_classes(
+    before: Sequence[tuple[Any, str]], after: Sequence[tuple[Any, str]]
+) -> tuple[str, ...]:
+    """Note the classes whose training examples were all taken for missing splits.
+
+    >>> lost_classes([("It barks.", "dog"), ("It purrs.", "cat")], [("It barks.", "dog")])
+    ("The splits that were taken left no training example of 'cat': no model can learn it.",)
+    """
+    lost = label_names({label for _, label in before} - {label for _, label in after})
+    if not lost:
+        return ()
+    shown = ", ".join(f"'{label}'" for label in lost[:_SHOWN])
+    more, it = (", …" if len(lost) > _SHOWN else "", "it" if len(lost) == 1 else "them")
+    return (
+        f"The splits that were taken left no training example of {shown}{more}: no model can "
+        f"learn {it}.",
+    )
 
 
 def _by_value(digits: str) -> tuple[int, str]:

@@ -15,6 +15,7 @@ from calibrant.tasks.reading.class_labels import (
     class_folders,
     has_splits,
     label_names,
+    lost_classes,
     number_labels,
     training_labels,
 )
@@ -158,7 +159,9 @@ def _corpus(
     known: tuple[str, ...] | None = None,
 ) -> TextCorpus:
     labels = known or training_labels(parts.get("train", ()), where, "texts")
+    given = parts.get("train", ())
     full, notes = complete(parts, where, seed, test=True)
+    notes = (*notes, *lost_classes(given, full["train"]))
     texts = {split: [text for text, _ in part] for split, part in full.items()}
     classes = number_labels({s: [label for _, label in p] for s, p in full.items()}, labels, where)
     empty = sum(not text.strip() for part in texts.values() for text in part)
