@@ -102,6 +102,11 @@ def _from_lists(labels: Sequence[Any], n: int, names: tuple[str, ...]) -> np.nda
         raise InputError(f"Claims.from_multi_label got {n} rows and {len(labels)} lists of labels.")
     places, table = {name: k for k, name in enumerate(names)}, np.zeros((n, len(names)))
     for row, found in enumerate(labels):
+        if len(set(found)) < len(found):
+            raise RowError(
+                "A label is named twice at {where}; for a table of 0 and 1 pass numbers, not text.",
+                row,
+            )
         for label in found:
             if str(label) not in places:
                 raise RowError(f"Label '{label}' at {{where}} is not one of the label names.", row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,13 @@ from calibrant.arrays import (
     to_numpy,
 )
 from calibrant.errors import InputError
+from calibrant.inputs import shortened
 from calibrant.validation import RowError
 
 __all__ = [
     "NoWeightError",
+    "check_order",
+    "column_names",
     "flattened",
     "floating",
     "group_column",
@@ -61,6 +64,28 @@ def floating(scores: Array, kind: str) -> Array:
         )
     # NumPy's longdouble is no type of torch, of files and of compiled code.
     return scores.astype(np.float64) if scores.dtype.itemsize > 8 else scores
+
+
+def column_names(scores: Any) -> tuple[str, ...]:
+    """Return the names of the columns of a data frame, and none of an array."""
+    names = getattr(scores, "column_names", getattr(scores, "columns", ()))
+    return () if callable(names) else tuple(map(str, names))
+
+
+def check_order(columns: Sequence[str], names: Sequence[str] | None) -> None:
+    """Refuse label names that are those of the columns of a data frame in another order.
+
+    >>> check_order(("dog", "cat"), ("cat", "dog"))
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: The columns of the scores are called dog, cat, in this order, but the label names (of labels with categories, these) are cat, dog; pass label_names=list(scores.columns).
+    """  # noqa: E501
+    if names is not None and sorted(columns) == sorted(names) and tuple(columns) != tuple(names):
+        first, second = (", ".join(map(shortened, some[:8])) for some in (columns, names))
+        raise InputError(
+            f"The columns of the scores are called {first}, in this order, but the label names (of "
+            f"labels with categories, these) are {second}; pass label_names=list(scores.columns)."
+        )
 
 
 def two_columns(scores: Array, kind: str) -> Array:

@@ -17,6 +17,8 @@ from calibrant.arrays import (
     to_numpy,
 )
 from calibrant.conversion import (
+    check_order,
+    column_names,
     flattened,
     floating,
     group_column,
@@ -183,11 +185,12 @@ class Predictions(Weighted):
         signals: Mapping[str, Any] | None,
         weights: Any,
     ) -> Predictions:
-        scores = floating(as_array(scores), kind)
+        columns, scores = column_names(scores), floating(as_array(scores), kind)
         if scores.ndim == 1:
             scores = two_columns(scores, kind)
         names = None if label_names is None else tuple(str(name) for name in label_names)
         labels, names = as_labels(labels, names, int(scores.shape[-1]) if scores.ndim else 0)
+        check_order(columns, names)
         scores, labels, groups, signals, weights = flattened(
             scores,
             labels,

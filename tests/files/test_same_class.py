@@ -217,3 +217,28 @@ def test_tensors_and_missing_lists_in_parquet(tmp_path):
     parquet.write_table(arrow.table(columns), tmp_path / "b.parquet")
     with pytest.raises(InputError, match="a missing value in 'labels' at row 1"):
         read(tmp_path / "b.parquet", kind="multi-label")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_a_frame_and_label_names_have_one_order(library):
+    frames = pytest.importorskip(library)
+    scores = frames.DataFrame({"dog": [0.9, 0.2], "cat": [0.1, 0.8]})
+    with pytest.raises(InputError, match=r"called dog, cat, .* are cat, dog; pass label_names"):
+        Predictions.from_probabilities(scores, ["dog", "cat"], label_names=["cat", "dog"])
+    if library == "pandas":
+        labels = frames.Categorical(["dog", "cat"])  # Its categories are in the alphabet's order.
+        with pytest.raises(InputError, match="called dog, cat"):
+            Predictions.from_probabilities(scores, labels)
+        found = Predictions.from_probabilities(scores, labels, label_names=list(scores.columns))
+        assert found.labels.tolist() == [0, 1]
+    for names in (["dog", "cat"], ["a", "b"]):
+        found = Predictions.from_probabilities(scores, [0, 1], label_names=names)
+        assert (list(found.names), found.labels.tolist()) == (names, [0, 1])
+
+
+def test_a_table_of_texts_is_no_list_of_names():
+    scores = [[0.9, 0.2], [0.4, 0.7]]
+    with pytest.raises(InputError, match="named twice at row 1; for a table of 0 and 1"):
+        Claims.from_multi_label(scores, [["1", "0"], ["0", "0"]])
+    named = Claims.from_multi_label(scores, [["1", "0"], ["0"]])
+    assert named.correct.tolist() == [True, True, True, False]
