@@ -2,6 +2,7 @@
 
 import json
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -242,3 +243,16 @@ def test_a_table_of_texts_is_no_list_of_names():
         Claims.from_multi_label(scores, [["1", "0"], ["0", "0"]])
     named = Claims.from_multi_label(scores, [["1", "0"], ["0"]])
     assert named.correct.tolist() == [True, True, True, False]
+
+
+def test_decimals_with_gaps_are_numbers(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    labels = arrow.array([Decimal("1.00"), Decimal("0.00"), None])
+    table = {"pred": [1, 1, 1], "confidence": [0.9, 0.8, 0.7], "label": labels}
+    parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet").correct.tolist() == [True, False]
+    table = {"prob": [0.9, 0.8, 0.7], "label": labels, "fold": labels}
+    parquet.write_table(arrow.table(table), tmp_path / "b.parquet")
+    found = read(tmp_path / "b.parquet")
+    assert (found.labels.tolist(), found.groups["fold"].tolist()) == ([1, 0], ["1.0", "0.0"])

@@ -223,8 +223,8 @@ def _scalars(column: Any) -> np.ndarray:
         return _truth_values(column)
     if not column.null_count and (plain or dated):
         return np.asarray(column.to_numpy(zero_copy_only=False))
-    if types.is_decimal(kind) and not column.null_count:  # As Spark and databases write numbers.
-        return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
+    if types.is_decimal(kind):  # As Spark and databases write numbers; 1.00 is 1 also beside gaps.
+        return _scalars(column.cast("float64"))
     if (coded := dictionary_of(column)) is not None:
         texts = text_array([*(str(value) for value in coded.categories), ""])
         return np.asarray(texts[coded.codes])
