@@ -263,3 +263,13 @@ def test_origins_by_hand(make_record):
     records[0].training.clear()
     records[1].training.update(seconds=0)
     assert origins(arrange(records))["training"] == {"steps and seconds": "not recorded"}
+
+
+def test_a_wrapped_model_is_not_called_one_that_calibrant_trained(make_record):
+    trained = make_record()
+    wrapped = replace(trained, recipe=replace(trained.recipe, engine="wrapped", model="mine"))
+    alone = build_study([wrapped])
+    assert {run.method for run in alone.runs} == {"fine-tuned elsewhere"}
+    assert "heads of width" not in " ".join(alone.summary)
+    both = build_study([trained, wrapped])
+    assert {run.method for run in both.runs} == {"cross_entropy", "fine-tuned elsewhere"}

@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 BASELINE = "cross_entropy"
+_WRAPPED = "fine-tuned elsewhere"  # Nobody knows how a wrapped model was trained.
 # Tables begin with these methods, in this order; the others follow by name.
 _FIRST = (
     "cross_entropy", "avuc", "error_regularization", "head_noise",
@@ -187,13 +188,17 @@ def value_order(value: Any) -> tuple[int, float, str]:
 def _run(record: Record, corpus: str, by: Sequence[str], main: Mapping[str, Any]) -> Run:
     recipe, settings = record.recipe, record.recipe.to_dict()
     options = [key for key in by if key not in settings]
+    method, shown = _WRAPPED, _WRAPPED
+    if not recipe.wrapped:
+        method = method_label(recipe.method, recipe.method_options)
+        shown = method_label(recipe.method, recipe.method_options, options)
     return Run(
         record=record,
         key=recipe.key,
         corpus=corpus,
         setting=settings_label({k: settings[k] for k, v in main.items() if settings[k] != v}),
-        method=method_label(recipe.method, recipe.method_options),
-        shown=method_label(recipe.method, recipe.method_options, options),
+        method=method,
+        shown=shown,
         by=tuple(_requested(recipe, key) for key in by),
         extra=tuple((key, value_label(settings[key])) for key in by if key in settings),
         width=recipe.head_width,

@@ -34,13 +34,14 @@ def summarize(
 
 def _records(runs: Sequence[Run]) -> str:
     corpora = sorted({run.corpus for run in runs})
-    heads = f"heads of {_numbers('width', (run.width for run in runs))}"
-    heads += f" and {_numbers('depth', (run.depth for run in runs))}"
+    own = [run for run in runs if not run.record.recipe.wrapped]  # Others have heads of their own.
+    heads = f"heads of {_numbers('width', (run.width for run in own))}"
+    heads += f" and {_numbers('depth', (run.depth for run in own))}; "
     encoders = sorted({run.record.recipe.model for run in runs})
     word = "corpus" if len(corpora) == 1 else "corpora"
     named = f"{len(corpora)} {word} ({', '.join(corpora)})"
     records, models = counted(len(runs), "record"), ", ".join(encoders)
-    return f"{records} of {named}; {models}; {heads}; {_seeds(runs)}."
+    return f"{records} of {named}; {models}; {heads if own else ''}{_seeds(runs)}."
 
 
 def _methods(runs: Sequence[Run]) -> str:
