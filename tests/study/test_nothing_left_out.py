@@ -104,3 +104,14 @@ def test_methods_that_were_not_measured_are_named_and_one_number_is_no_best(make
     assert typos.note.endswith("Not measured there: mixup.")
     (alone,) = (row for row in typos.rows if row.labels == ("cross_entropy", "128", "5"))
     assert not any(entry.bold for entry in alone.entries)
+
+
+def test_values_and_settings_without_the_baseline_are_named(make_record):
+    grid = [("cross_entropy", 8), ("focal", 8), ("focal", 16), ("mixup", 8), ("mixup", 16)]
+    records = [make_record(method=m, batch=b, seed=s) for m, b in grid for s in range(2)]
+    study = build_study(records, by=["batch"])
+    for ending in ("differences", "tests"):
+        (table,) = tables_of(study, ending)
+        assert table.note.endswith("Not compared, as cross_entropy has no run there: batch 16.")
+    sentence = "gum (batch 16): cross_entropy, against which its methods would be tested."
+    assert sentence in build_study([*records, make_record(batch=8, seed=7)]).missing

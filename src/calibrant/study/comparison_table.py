@@ -13,7 +13,7 @@ import numpy as np
 
 from calibrant.charts.numbers import DASH
 from calibrant.distributions import holm
-from calibrant.study.grouping import Values, by_value, varied
+from calibrant.study.grouping import Values, by_value, describe_values, varied
 from calibrant.study.measures import StudyMeasure, in_parts
 from calibrant.study.rows import requested_heads
 from calibrant.study.runs import Run
@@ -51,6 +51,13 @@ class _Found(NamedTuple):
     words: tuple[str, ...]  # The keys in words
     unit: str
     baseline: str
+    alone: Sequence[Values] = ()  # With runs of other methods, but none of the baseline.
+
+    @property
+    def untested(self) -> str:
+        """Name the values at which nothing is compared; empty if there are none."""
+        values = "; ".join(map(describe_values, self.alone))
+        return f" Not compared, as {self.baseline} has no run there: {values}." if values else ""
 
     @property
     def within(self) -> str:
@@ -76,7 +83,12 @@ def comparison_tables(
         return []
     methods = list(dict.fromkeys(run.method for run in runs))
     shown = [measure for measure in measures if any(measure in there for there in known.values())]
-    found = _Found(known, methods, shown, requested_heads(keys), runs[0].unit, baseline)
+    alone = [
+        values
+        for values, members in by_value(runs, keys).items()
+        if baseline not in {run.method for run in members}
+    ]
+    found = _Found(known, methods, shown, requested_heads(keys), runs[0].unit, baseline, alone)
     columns = in_parts(shown).items()
     return [*(_differences(found, part).part(words) for words, part in columns), _tests(found)]
 
@@ -99,7 +111,7 @@ def _differences(found: _Found, measures: Sequence[StudyMeasure]) -> Table:
         grouped(rows) if found.words else tuple(rows),
         f"Method minus {found.baseline}{found.within}, paired by seed and head width, ± half of a "
         "95 % t-interval. Bold, with its direction: significant by the paired t-test (5 %, "
-        f"Holm-corrected over the methods{one}).",
+        f"Holm-corrected over the methods{one}).{found.untested}",
         found.unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -186,7 +198,7 @@ def _note(found: _Found, few: int) -> str:
             "whatever the difference, and the t-test assumes normal differences: at least 6 pairs "
             "are needed to avoid that assumption."
         )
-    return note
+    return note + found.untested
 
 
 class Compared(NamedTuple):

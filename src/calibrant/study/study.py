@@ -169,7 +169,7 @@ def build_study(
     check_metrics(runs, chosen or ())
     inputs = StudyInputs(runs, complete, tuple(by), baseline or BASELINE, chosen)
     extra = Extra() if extra_tables is None else extra_tables(inputs)
-    gone = [*missing(runs, chosen), *left_out(records)]
+    gone = [*missing(runs, chosen), *_untested(runs, inputs.baseline), *left_out(records)]
     return Study(
         tuple(runs),
         inputs.by,
@@ -181,6 +181,17 @@ def build_study(
         origins(runs, by),
         title,
     )
+
+
+def _untested(runs: Sequence[Run], baseline: str) -> list[str]:
+    """List the settings whose methods have no baseline next to them, where others have one."""
+    found = []
+    if baseline in {run.method for run in runs}:
+        for unit, members in by_unit(runs).items():
+            methods = {run.method for run in members}
+            if baseline not in methods and len(methods) > 1:
+                found.append(f"{unit}: {baseline}, against which its methods would be tested.")
+    return found
 
 
 def _over_corpora(inputs: StudyInputs) -> list[Table]:
