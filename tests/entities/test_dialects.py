@@ -58,6 +58,17 @@ def test_tokens_of_a_pipeline_are_joined():
     assert [e.span for e in found[1:]] == [(9, 11, "PER"), (12, 14, "PER"), (15, 17, "LOC")]
 
 
+@pytest.mark.parametrize("letters", ["BIIB", "BIES", "BILU", "BMEW"])
+@pytest.mark.parametrize("dash", ["-", "_"])
+def test_tokens_of_every_tagging_scheme_are_joined(letters, dash):
+    tokens = [
+        {"entity": f"{letter}{dash}PER", "index": i, "score": 0.5, "start": 3 * i, "end": 3 * i + 2}
+        for i, letter in enumerate(letters)
+    ]
+    found = parse_document(tokens, "").document.entities
+    assert [e.span for e in found] == [(0, 8, "PER"), (9, 11, "PER")]
+
+
 def test_markings_of_people():
     for record in (
         {"text": "Rosa", "entities": [[0, 4, "PER"]]},

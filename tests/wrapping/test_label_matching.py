@@ -107,3 +107,22 @@ def test_merged_outputs_add_their_probabilities():
         torch.testing.assert_close(found[..., column], one)
     # A class of one output keeps its logit to the bit.
     assert torch.equal(merged.merge(logits)[..., 0], logits[..., 0])
+
+
+@pytest.mark.parametrize("spelling", ["{0}_{1}", "{1}-{0}", "{1}_{0}", "{2}-{1}", "{2}_{1}"])
+def test_reads_tags_of_other_spellings(spelling: str) -> None:
+    """``B_PER``, ``PER-B`` and ``b-PER`` are tags, not types; ``--labels`` may name either."""
+    own = [t if t == "O" else spelling.format(t[0], t[2:], t[0].lower()) for t in BIO]
+    assert match_tags(own, BIO, {}) == BIO
+    other = tuple(name.replace("PER", "PERSON") for name in own)
+    assert match_tags(other, BIO, {"PERSON": "PER"}) == BIO
+    whole = {name: tag for name, tag in zip(other, BIO, strict=True) if "PERSON" in name}
+    assert match_tags(other, BIO, whole) == BIO
+
+
+def test_reads_types_that_look_like_tags_as_types() -> None:
+    assert match_tags(("O", "B_cell", "T_cell"), ("O", "B-B_cell", "B-T_cell"), {}) == (
+        "O",
+        "I-B_cell",
+        "I-T_cell",
+    )

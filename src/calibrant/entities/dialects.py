@@ -10,6 +10,7 @@ Comprehend, and the files of Prodigy, doccano and Label Studio (JSON and JSON-MI
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -45,6 +46,8 @@ _COVERED = ("text", "word", "Text")  # The text of an entity, where a tool repea
 _UNITS = {"UTF-16 units": ("utf-16-le", 2), "bytes of UTF-8": ("utf-8", 1)}  # And bytes of one
 _ID = ("id", "doc_id", "document_id", "custom_id")
 _TOKEN = ("entity", "index")  # What a Hugging Face pipeline without aggregation gives for a token
+# B, S(ingle), U(nit) and W(hole) begin an entity; I, E(nd), L(ast) and M(iddle) continue one.
+_PREFIXED = re.compile(r"(?P<letter>[BSUWIELM])[-_](?P<kind>.+)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -293,7 +296,10 @@ def _is_token(value: Any) -> bool:
 def _of_tokens(
     tokens: Sequence[Mapping[str, Any]], where: str
 ) -> list[tuple[Entity, tuple[Place, ...]]]:
-    """Join tokens as Hugging Face's strategy "simple" does: the score is the mean of theirs."""
+    """Join tokens as Hugging Face's strategy "simple" does: the score is the mean of theirs.
+
+    That strategy reads B- and I- alone; here tags may also be BIOES, BILOU or BMEWO.
+    """
     groups: list[list[tuple[Entity, Place, int]]] = []
     for number, token in enumerate(tokens, start=1):
         entity, ((holder, key),) = _entity(token, f"{where}, token {number}")
@@ -320,8 +326,11 @@ def _tag(name: str) -> tuple[bool, str]:
 
     >>> _tag("B-PER"), _tag("I-PER"), _tag("PER")
     ((True, 'PER'), (False, 'PER'), (False, 'PER'))
+    >>> _tag("S-PER"), _tag("L-PER"), _tag("B_PER")
+    ((True, 'PER'), (False, 'PER'), (True, 'PER'))
     """
-    return (name.startswith("B-"), name[2:]) if name[:2] in ("B-", "I-") else (False, name)
+    found = _PREFIXED.fullmatch(name)
+    return (found["letter"] in "BSUW", found["kind"]) if found else (False, name)
 
 
 def _first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:

@@ -7,17 +7,30 @@ corpus without a counterpart is an error that lists both sides; nothing is guess
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from calibrant.errors import InputError
 from calibrant.inputs import shortened
 from calibrant.predictions import IGNORED
 
-__all__ = ["in_tags_of", "match_classes", "match_tags", "parse_labels", "renumbered"]
+__all__ = [
+    "in_tags_of",
+    "match_classes",
+    "match_tags",
+    "parse_labels",
+    "renumbered",
+    "usual_spelling",
+]
 
 # How a word is tagged in BIO: L(ast), E(nd) and M(iddle) are inside, U(nit), S(ingle) and W(hole)
 # begin.
 _PREFIXES = {"B": "B", "I": "I", "L": "I", "E": "I", "M": "I", "U": "B", "S": "B", "W": "B"}
+_SPELLINGS = (  # B_PER and b-PER; PER-B and PER_B. Some taggers and old scripts write these.
+    re.compile(r"(?P<letter>[BILEMUSW])[-_](?P<kind>.+)", re.IGNORECASE),
+    re.compile(r"(?P<kind>.+)[-_](?P<letter>[BILEMUSW])", re.IGNORECASE),
+)
 _SHOWN = 400  # Characters of a list of labels in an error.
 
 
@@ -75,6 +88,27 @@ def _match_positive(own: str, name: str, corpus: Sequence[str]) -> tuple[str, ..
     )
 
 
+def usual_spelling(own: Sequence[str]) -> tuple[str, ...]:
+    """Return the tags of a model as ``B-PER``, if all are ``B_PER``, ``b-PER`` or ``PER-B``.
+
+    Other names stay as they are. A type that has two letters shows that they are tags, not types.
+
+    >>> usual_spelling(["O", "B_PER", "I_PER"]), usual_spelling(["LOC-B", "LOC-I", "o"])
+    (('O', 'B-PER', 'I-PER'), ('B-LOC', 'I-LOC', 'O'))
+    >>> usual_spelling(["O", "B_cell", "T_cell"])
+    ('O', 'B_cell', 'T_cell')
+    """
+    for spelling in _SPELLINGS:
+        found = [spelling.fullmatch(name) for name in own]
+        tags = [f"{m['letter'].upper()}-{m['kind']}" if m else "" for m in found]
+        kinds = Counter(tag[2:] for tag in {*tags} - {""})
+        if max(kinds.values(), default=0) > 1 and all(
+            tag or name in ("O", "o") for tag, name in zip(tags, own, strict=True)
+        ):
+            return tuple(tag or "O" for tag in tags)
+    return tuple(own)
+
+
 def match_tags(
     own: Sequence[str],
     corpus: Sequence[str],
@@ -94,6 +128,9 @@ def match_tags(
     >>> match_tags(["O", "PER"], ["O", "B-PER", "I-PER"], {})
     ('O', 'I-PER')
     """
+    usual = dict(zip(own, usual_spelling(own), strict=True))
+    own = tuple(usual.values())
+    mapping = {usual.get(name, name): given for name, given in mapping.items()}
     bare = not any(name[:2] in {f"{letter}-" for letter in _PREFIXES} for name in own)
     _check_known(mapping, (*own, *(_parted(name, bare)[1] for name in own)))
     tags = [_tag(name, mapping, bare) for name in own]

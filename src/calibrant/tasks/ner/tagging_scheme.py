@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from calibrant.tasks.encoders.fine_tuned import FineTuned, most_pieces
+from calibrant.tasks.label_matching import usual_spelling
 from calibrant.tasks.language.sentences import Sentence
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def begins_inside(
     whose type the model finds.
     """
     first, inside = ({tag[2:] for tag in tags if tag[:2] == letter} for letter in ("B-", "I-"))
-    letters = {name[0] for name in own.classes if name[1:2] == "-"}
+    letters = {name[0] for name in usual_spelling(own.classes) if name[1:2] == "-"}
     if not first or not letters <= {"B", "I"}:
         return False  # Tags of I- alone, which in_tags_of handles, or of BILOU and its relatives.
     if inside - first:
