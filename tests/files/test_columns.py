@@ -575,3 +575,33 @@ def test_numbered_names_with_a_missing_label_as_pandas_writes_them(tmp_path, suf
     path.write_text(path.read_text().replace("3.0", "2.0"))
     with pytest.raises(InputError, match=r"Label '2\.?0?' .*is not one of the label names \(3, 1"):
         read(path)
+
+
+def ratings(path: Path, prefix: str) -> np.ndarray:
+    """Write a table of probabilities numbered from 1, with ratings from 1 to 3 as labels."""
+    scores = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.2, 0.6, 0.2]])
+    head = ",".join(f"{prefix}{k}" for k in (1, 2, 3))
+    lines = [",".join(map(str, [*row, y])) for row, y in zip(scores, (1, 3, 1), strict=True)]
+    path.write_text("\n".join([f"{head},label", *lines]) + "\n")
+    return scores
+
+
+def test_columns_numbered_from_1_are_classes_with_these_names(tmp_path: Path) -> None:
+    """Ratings begin at 1: the label 1 is the first class, as with probabilities:1."""
+    path = tmp_path / "ratings.csv"
+    for prefix, columns in (("probabilities_", Columns()), ("p", Columns(probabilities="p*"))):
+        scores = ratings(path, prefix)
+        p = read(path, columns)
+        assert p.names == ("1", "2", "3")
+        assert p.labels.tolist() == [0, 2, 0]
+        np.testing.assert_array_equal(p.scores, scores)
+
+
+def test_named_columns_are_read_beside_numbers_with_gaps(tmp_path: Path) -> None:
+    """A risk at 30 and 90 days is no score of classes 30 and 90."""
+    path = tmp_path / "risks.csv"
+    path.write_text("probabilities_30,probabilities_90,risk,label\n.1,.2,.3,0\n.1,.4,.8,1\n")
+    p = read(path, Columns(probabilities="risk"))
+    assert p.scores[:, 1].tolist() == [0.3, 0.8]
+    with pytest.raises(InputError, match=r"without a gap, got .* Name the columns of the classes"):
+        read(path)

@@ -449,15 +449,22 @@ def _prefixed(source: Source, prefix: str) -> _Scores | None:
 
 
 def _numbered(source: Source, prefix: str) -> _Scores | None:
-    """Find columns ``prefix + 0``, ``prefix + 1``, … in the order of their numbers."""
+    """Find columns ``prefix + 0``, ``prefix + 1``, … in the order of their numbers.
+
+    Those that begin at 1, as ratings do, are classes with these names: the label 1 is the first.
+    """
     numbers = [name[len(prefix) :] for name in source.columns if name.startswith(prefix)]
     numbers = sorted((n for n in numbers if n.isdecimal()), key=lambda n: (len(n), n))
+    found = tuple(prefix + n for n in numbers)
+    if len(numbers) > 1 and numbers == [str(k + 1) for k in range(len(numbers))]:
+        return _Scores(found, tuple(numbers), per_class=True)
     if numbers != [str(k) for k in range(len(numbers))]:
         raise InputError(
             f"{source.path}: expected the columns {prefix}0, {prefix}1, … without a gap, got "
-            f"{_listed([prefix + n for n in numbers])}."
+            f"{_listed(list(found))}. Name the columns of the classes (--logits-column or "
+            "--probabilities-column, separated by commas)."
         )
-    return _Scores(tuple(prefix + n for n in numbers), per_class=True) if numbers else None
+    return _Scores(found, per_class=True) if numbers else None
 
 
 def _find_label(source: Source, columns: Columns) -> str:
@@ -519,14 +526,22 @@ def _find_groups(
     ]
     if columns.groups is None:
         for kind in _SCORES:  # Scores of the other kind are no groups.
-            other = _usual(source, _SCORES[kind])
-            taken |= set(other.columns if other else ())
+            taken |= _other_scores(source, kind)
         return tuple(name for name in fits if name not in taken)
     for name in columns.groups:
         _require(source, name)
         if name not in fits:
             raise InputError(f"{source.path}: group '{name}' must hold one value per row.")
     return tuple(columns.groups)
+
+
+def _other_scores(source: Source, kind: Kind) -> set[str]:
+    """Return the columns with scores of a kind; numbers with gaps, as of days, are no classes."""
+    try:
+        other = _usual(source, _SCORES[kind])
+    except InputError:
+        return set()
+    return set(other.columns if other else ())
 
 
 def signal_name(column: str) -> str:
