@@ -3,6 +3,7 @@
 import json
 import math
 from decimal import Decimal
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -256,3 +257,35 @@ def test_decimals_with_gaps_are_numbers(tmp_path):
     parquet.write_table(arrow.table(table), tmp_path / "b.parquet")
     found = read(tmp_path / "b.parquet")
     assert (found.labels.tolist(), found.groups["fold"].tolist()) == ([1, 0], ["1.0", "0.0"])
+
+
+@pytest.mark.parametrize("kind", ["date32", "timestamp[us]", "timestamp[ns, tz=UTC]"])
+def test_a_date_has_one_text_beside_gaps_and_without(tmp_path, kind):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    days = np.array(["2020-01-01", "2020-01-01", "2020-01-02", "NaT", "2020-01-02", "2020-01-03"])
+    unit = "D" if kind == "date32" else "ns" if "ns" in kind else "us"
+    types = {"D": arrow.date32(), "us": arrow.timestamp("us"), "ns": arrow.timestamp("ns", "UTC")}
+    when = arrow.array(days.astype(f"datetime64[{unit}]")).cast(types[unit])
+    table = arrow.table({"prob": [0.5] * 6, "label": [0, 1] * 3, "when": when})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    whole = read(tmp_path / "a.parquet").groups["when"].tolist()
+    parts = Predictions.concatenate(stream(tmp_path / "a.parquet", rows=2)).groups["when"].tolist()
+    assert whole == parts
+    assert (whole[3], len(set(whole))) == ("", 4)
+
+
+def test_long_numbers_with_gaps_stay_apart_in_a_frame():
+    arrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    ids = [2**60 + 1, 2**60 + 2, None]
+    table = arrow.table({"prob": [0.5] * 3, "label": [0, 1, 1], "id": ids})
+    frame = pandas.DataFrame({"prob": [0.5] * 3, "label": [0, 1, 1]})
+    frame["id"] = pandas.array(ids, dtype="Int64")
+    frames = [table, frame]
+    if find_spec("polars") is not None:
+        frames.append(pytest.importorskip("polars").DataFrame(table.to_pydict()))
+    for each in frames:
+        groups = Predictions.from_frame(each).groups["id"].tolist()
+        assert groups == [str(2**60 + 1), str(2**60 + 2), ""]
+    few = Predictions.from_frame(arrow.table({"prob": [0.5] * 2, "label": [0, None]}))
+    assert (few.labels.tolist(), few.unlabelled) == ([0], 1)

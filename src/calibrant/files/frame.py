@@ -22,6 +22,8 @@ from calibrant.predictions import Predictions
 
 __all__ = ["from_frame"]
 
+_EXACT = 2**53  # Up to it, floats hold every whole number; more are texts beside gaps.
+
 
 def from_frame(
     frame: Any, columns: Columns = DEFAULT_COLUMNS, kind: FileKind | None = None
@@ -104,9 +106,12 @@ def _in_memory(frame: Any) -> Any:
 
 def _column(column: Any) -> np.ndarray:
     """Return numbers, text, or rows of numbers; a missing value among text is ''."""
-    column = from_arrow(column)
+    given, column = column, from_arrow(column)
     array = column.to_numpy() if hasattr(column, "to_numpy") else as_array(column)
     array = np.asarray(array)
+    whole = "int" in str(getattr(given, "type", getattr(given, "dtype", ""))).lower()
+    if whole and array.dtype.kind == "f" and (abs(array) > _EXACT).any():
+        array = np.array(given.to_pylist() if given is not column else list(given), object)
     if array.dtype != object:
         return array
     values = array.tolist()
@@ -117,6 +122,9 @@ def _column(column: Any) -> np.ndarray:
         except ValueError:
             raise InputError("from_frame got lists of different lengths in a column.") from None
     numbers = all(is_missing(v) or isinstance(v, (int, float, np.number)) for v in values)
-    if numbers and not isinstance(first, bool):
+    exact = numbers and all(
+        isinstance(v, float) or is_missing(v) or abs(v) <= _EXACT for v in values
+    )
+    if exact and not isinstance(first, bool):
         return np.array([np.nan if is_missing(value) else value for value in values])
     return text_array(["" if is_missing(value) else str(value) for value in values])

@@ -221,8 +221,10 @@ def _scalars(column: Any) -> np.ndarray:
     dated = types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind)
     if types.is_boolean(kind) and not column.null_count:
         return _truth_values(column)
-    if not column.null_count and (plain or dated):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if dated or (plain and not column.null_count):
+        values = np.asarray(column.to_numpy(zero_copy_only=False))
+        # Texts of dates are those that dates without a gap become.
+        return np.where(np.isnat(values), "", values.astype(str)) if column.null_count else values
     if types.is_decimal(kind):  # As Spark and databases write numbers; 1.00 is 1 also beside gaps.
         return _scalars(column.cast("float64"))
     if (coded := dictionary_of(column)) is not None:
