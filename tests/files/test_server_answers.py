@@ -125,3 +125,21 @@ def test_commands_read_raw_answers(tmp_path, capsys):
     assert main(["compare", path, path, "--force", "--bootstrap", "0"]) == 0
     assert main(["apply", calibrator, path, "-o", str(tmp_path / "new.jsonl")]) == 2
     assert "cannot be written back" in capsys.readouterr().err
+
+
+def test_a_label_that_pandas_wrote_as_3_0_is_the_option_3(tmp_path):
+    """It wrote the column as numbers with a point, because one label was missing."""
+    options = [{"token": token, "logprob": score} for token, score in (("3", -0.1), ("4", -2.4))]
+    places = [{**options[0], "top_logprobs": options}]
+    rows = [
+        {
+            "choices": [{"message": {"content": "3"}, "logprobs": {"content": places}}],
+            "label": label,
+        }
+        for label in (3.0, 4.0, 3)
+    ]
+    found = read(written(tmp_path / "answers.jsonl", *rows))
+    assert found.names == ("3", "4")
+    assert found.labels.tolist() == [0, 1, 0]
+    with pytest.raises(InputError, match="line 1: it has no true label"):
+        read(written(tmp_path / "missing.jsonl", {**rows[0], "label": float("nan")}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -27,10 +28,19 @@ class Translated:
 
 
 def true_label(record: Mapping[str, Any], where: str) -> str:
-    """Return the true answer next to the response of a model."""
+    """Return the true answer next to the response of a model.
+
+    pandas writes whole numbers as 3.0 where one of a column is missing.
+
+    >>> true_label({"label": 3.0}, "line 1"), true_label({"label": 2.5}, "line 1")
+    ('3', '2.5')
+    """
     for key in LABEL_KEYS:
-        if isinstance(record.get(key), (str, int, bool)):
-            return str(record[key])
+        label = record.get(key)
+        if isinstance(label, float) and math.isfinite(label):
+            return str(int(label) if label.is_integer() else label)
+        if isinstance(label, (str, int)):
+            return str(label)
     raise InputError(f"{where}: it has no true label (one of {', '.join(LABEL_KEYS[:4])}).")
 
 
