@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.arrays import to_numpy
 from calibrant.calibrators import CalibrationWarning, Calibrator
 from calibrant.claims import Claims
 from calibrant.comparison import SpanCalibrator
@@ -15,14 +16,15 @@ from calibrant.comparison.span_calibrator import new_entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.tag_f1 import entity_counts
-from calibrant.metrics.tags import BEGIN, SINGLE, TagSet, is_bio
+from calibrant.metrics.tags import TagSet, is_bio
 from calibrant.predictions import Predictions
 from calibrant.watching.drift_test import log_odds_place
 from calibrant.watching.shown_classes import drift_classes, shown_classes, shown_names
+from calibrant.watching.true_entities import OpeningRates, learn_rates
 
 __all__ = [
     "PLACES", "EntityReference", "Reference", "atc_threshold", "drawn_rows", "gap_spread",
-    "opening_mass", "unit_means", "unit_starts",
+    "unit_means", "unit_starts",
 ]  # fmt: skip
 
 PLACES = int(log_odds_place(np.array([1.0]))[0]) + 1
@@ -31,7 +33,7 @@ _BINS = 10  # Of confidences, equally full on the reference.
 
 @dataclass(frozen=True, eq=False)
 class EntityReference:
-    """How entities are judged: their tags, their confidence, and true ones per opening mass.
+    """How entities are judged: their tags, their confidence, and how many a stream has.
 
     ``variance`` is that of the mean of confidence − correct over the predicted ones; ``true`` is
     the number of true ones.
@@ -39,7 +41,7 @@ class EntityReference:
 
     tags: TagSet
     confidence: SpanCalibrator
-    per_mass: float
+    rates: OpeningRates
     f1: float
     variance: float
     true: int
@@ -181,12 +183,6 @@ def atc_threshold(confidence: np.ndarray, correct: np.ndarray) -> float:
     return math.inf if none else float(values[best])
 
 
-def opening_mass(probabilities: np.ndarray, tags: TagSet) -> np.ndarray:
-    """Return the probability that each word opens an entity (that it is in one, without B tags)."""
-    opens = np.isin(tags.prefix, (BEGIN, SINGLE))
-    return np.asarray(probabilities[:, opens if opens.any() else tags.type >= 0].sum(axis=1))
-
-
 def _entities(
     raw: Predictions | Claims,
     honest: Predictions | Claims,
@@ -202,11 +198,12 @@ def _entities(
             warnings.simplefilter("ignore", CalibrationWarning)
             confidence = SpanCalibrator().fit(words)
     counts = entity_counts(honest)
-    mass = float(opening_mass(np.asarray(honest.probabilities(), np.float64), tags).sum())
     gold, both = float(counts.gold.sum()), float(counts.gold.sum() + counts.predicted.sum())
     f1 = 2 * float(counts.correct.sum()) / both if both else math.nan
     judged = confidence.transform(words)
     off = float(((judged.confidence - judged.correct) ** 2).sum())
     variance = off / max(len(judged), 1) ** 2
-    per_mass = gold / mass if mass else 1.0
-    return EntityReference(tags, confidence, per_mass, f1, variance, int(gold))
+    probabilities = np.asarray(honest.probabilities(), np.float64)
+    predicted, labels = shown_classes(honest, honest.names)[0], np.asarray(to_numpy(honest.labels))
+    rates = learn_rates(probabilities, predicted, labels, tags, int(gold))
+    return EntityReference(tags, confidence, rates, f1, variance, int(gold))

@@ -86,7 +86,7 @@ class Summary:
             return Estimate(math.nan)
         judge = self.reference.entities
         learned = judge.variance, judge.true
-        return expected_entity_f1(sums, self.level, self._inflation, judge.per_mass, learned)
+        return expected_entity_f1(sums, self.level, self._inflation, judge.rates, learned)
 
     def _class_f1(self, sums: ChunkSums) -> dict[str, float]:
         if len(self.names) > _MOST_CLASS_NAMES or not isinstance(sums.mass, np.ndarray):

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibrant.watching.true_entities import OpeningRates
+
 __all__ = [
     "ChunkSums",
     "Estimate",
@@ -61,7 +63,7 @@ class ChunkSums:
     entities: int = 0
     entities_found: float = 0.0
     entities_variance: float = 0.0
-    entities_mass: float = 0.0
+    entities_mass: np.ndarray | float = 0.0  # By part of the opening probability.
     entities_mass_variance: float = 0.0
 
     def __add__(self, other: ChunkSums) -> ChunkSums:
@@ -182,16 +184,18 @@ def expected_entity_f1(
     sums: ChunkSums,
     level: float,
     inflation: float = 1.0,
-    per_mass: float = 1.0,
+    rates: OpeningRates | None = None,
     reference: tuple[float, int] = (0.0, 0),
 ) -> Estimate:
     """Return 2 TP / (predicted + true) of entities, micro over types, from expected counts.
 
     TP is the sum of the entities' confidences. The expected number of true ones is the mass of tags
-    that open an entity, times ``per_mass``, the true ones per mass on the reference. ``reference``
-    has the variance of the mean confidence there, and the number of true ones.
+    that open an entity, each part times its rate on the reference. ``reference`` has the variance
+    of the mean confidence there, and the number of true ones.
     """
-    true = per_mass * sums.entities_mass
+    mass = np.atleast_1d(sums.entities_mass)
+    rate, rate_variance = rates or (np.ones(len(mass)), np.zeros(len(mass)))
+    true = float(rate @ mass)
     both = sums.entities + true
     if both < 0.5:
         return Estimate(math.nan)
@@ -199,7 +203,8 @@ def expected_entity_f1(
     share, loss = 2 / both, value / both
     # A right one is a true one, too: their covariance is the variance of the right ones.
     variance = (share**2 - 2 * share * loss) * sums.entities_variance
-    variance += loss**2 * max(per_mass * sums.entities_mass_variance, sums.entities_variance)
+    variance += loss**2 * max(sums.entities_mass_variance, sums.entities_variance)
     learned = (share * sums.entities) ** 2 * reference[0]
     learned += (loss * true) ** 2 / reference[1] if reference[1] else 0.0
+    learned += loss**2 * float(rate_variance @ mass**2)
     return _interval(value, math.sqrt(max(variance, 0.0) * inflation + learned), level)

@@ -25,7 +25,6 @@ from calibrant.watching.reference import (
     EntityReference,
     Reference,
     drawn_rows,
-    opening_mass,
     unit_means,
     unit_starts,
 )
@@ -38,6 +37,7 @@ from calibrant.watching.shown_classes import (
 )
 from calibrant.watching.summary import Summary
 from calibrant.watching.sums import ChunkSums, Estimate, row_sums
+from calibrant.watching.true_entities import opening_parts
 
 __all__ = ["Watcher"]
 
@@ -241,12 +241,13 @@ def _with_entities(
 ) -> ChunkSums:
     spans = find_spans(predicted, judge.tags, sentence_starts(words))
     value = judge.confidence.of_spans(words, spans, top_label(words)[0])
-    mass = np.clip(opening_mass(probabilities, judge.tags), 0, 1)
+    parts = opening_parts(probabilities, predicted, judge.tags)
+    mass = np.clip(parts @ judge.rates.rate, 0, 1)
     return replace(
         sums,
         entities=len(spans),
         entities_found=float(value.sum()),
         entities_variance=float((value * (1 - value)).sum()),
-        entities_mass=float(mass.sum()),
+        entities_mass=parts.sum(axis=0),
         entities_mass_variance=float((mass * (1 - mass)).sum()),
     )
