@@ -498,6 +498,17 @@ def test_data_that_is_raw_text_has_no_words_to_compare_with():
     assert "99.99 % of the corpus' words (F1)" in describe_raw_text(found)[0]
 
 
+@pytest.mark.parametrize(("lost", "suggested"), [(0.04, False), (0.2, True)])
+def test_raw_text_that_costs_much_f1_suggests_words(lost, suggested):
+    from calibrant.cli.run_numbers import describe_raw_text
+
+    found = {"sentences": True, "splitter": "signs", "words": 0.6, "entities": 0.5, "unsure": 0.0}
+    corpus, raw = ({"entity_f1": f1, "accepted": 0.5, "risk": 0.1} for f1 in (0.6, 0.6 - lost))
+    found |= {"target_risk": 0.1, "test": {"corpus": corpus, "raw": raw}}
+    last = describe_raw_text(found)[-1]
+    assert ("Raw text costs 20.0 points of F1" in last and "--tokens" in last) == suggested
+
+
 def test_two_standard_inputs_are_not_the_same_file():
     """A place in memory named the input, and the next process may have the same place."""
     from calibrant.cli.predict_input import Input

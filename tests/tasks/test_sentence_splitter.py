@@ -22,6 +22,11 @@ from calibrant.tasks.language.sentence_splitter import split_sentences
         ["He left the U.S.", "The end."],
         ["यह है।", "वह है।"],
         ["It is at a.b.org/x.y for 3.5 to 4."],
+        ["Er kam am 3. Oktober 1990.", "Im 19. Jahrhundert lebte Karl V. in Bonn."],
+        ["A Sra. Souza mora na Av. Paulista.", "O Min. Mendes e a Profa. Lia leram fls. 23."],
+        ["La Dra. Ruiz vive en la Avda. Lugo núm. 3.", "Es médica."],
+        ["Det ble ikke noe av.", "Kl. 12 kom Hr. Berg."],
+        ["It took 5 min.", "He studied arts.", "It was in 1990.", "April came."],
         ["None was found (p<0.05).", "See https://ex.org/a?q=1.", "Dipl.-Ing. Lund spoke."],
     ],
 )

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _MAPS = {"identity": "as trained", "temperature": "with temperature"}
+_MUCH = 0.05  # Of F1, from which on it is worth cutting words beforehand.
 _REDUCTIONS = {"product": "product", "min": "least", "mean": "mean"}
 
 
@@ -99,7 +100,20 @@ def describe_raw_text(found: Mapping[str, Any] | None) -> list[str]:
                 f"{100 * found['target_risk']:g} % "
                 f"{accepted if numbers['accepted'] else 'nothing is accepted'}."
             )
-    return lines
+    return lines + _suggest_tokens(found["test"])
+
+
+def _suggest_tokens(test: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Suggest to cut texts into words beforehand, if raw text costs much F1."""
+    if not {"raw", "corpus"} <= test.keys():
+        return []
+    lost = test["corpus"]["entity_f1"] - test["raw"]["entity_f1"]
+    if lost < _MUCH:
+        return []
+    return [
+        f"Raw text costs {100 * lost:.1f} points of F1. If you can cut texts into words in the "
+        "same way as the corpus, give 'calibrant predict' these words: --tokens."
+    ]
 
 
 def show_over_seeds(records: Mapping[Path, Record]) -> str:

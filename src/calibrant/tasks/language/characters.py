@@ -43,12 +43,12 @@ _MORE_MARKS = "\xad\u200c\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u0e33\u0eb3"
 _BEFORE_NAMES = """
 mr mrs ms mx dr prof st ste sen rep gov gen col lt capt cmdr sgt maj adm rev hon pres supt hr fr
 mme mlle messrs fig figs eq eqs ref refs sec nos vol vols pp eds chap art vs cf approx ca e.g i.e
-viz nr bzw mt ft
+viz nr bzw mt ft sra srta sres dra drs profa avda núm núms fls pág págs excmo exmo exma mgr ul
 """
 _OTHERS = """
 inc corp co ltd bros jr sr etc al dept univ assn jan feb mar apr jun jul aug sep sept oct nov dec
 ala ariz ark calif colo conn fla ga ill kan ky md mass mich minn mont neb nev okla ore pa tenn tex
-va vt wash wis wyo a.m p.m u.s u.k u.n ph.d blvd rd hwy ave usw z.b d.h cie
+va vt wash wis wyo a.m p.m u.s u.k u.n ph.d blvd rd hwy ave usw z.b d.h cie ltda stb
 """
 # These are followed by a name or a number, so that no sentence ends with them.
 BEFORE_NAMES = frozenset(_BEFORE_NAMES.split())

@@ -23,6 +23,15 @@ _AFTER = re.compile(rf"[\s{re.escape(_OPENERS)}]*(\w*)")
 _DOTTED = re.compile(r"(?<![\w.])(?:[^\W\d_]{1,4}\.-?)+[^\W\d_]{1,4}\Z")
 _NEAR = 24  # Characters that are looked at on either side of a full stop.
 _WRAPPED = 40  # A line of this many characters may continue in the next.
+# With a capital these are titles and streets (Portuguese, Spanish), else words of other languages.
+_CAPITALISED = {"Av", "Min", "Des", "Rel", "Ing", "Lic", "Sta", "Sto"}
+_BEFORE_NUMBERS = {"no", "num", "arts", "kl", "kb"}
+# German ordinals before these words: am 3. Oktober, im 19. Jahrhundert.
+_COUNTED = """
+januar jänner februar märz april mai juni juli august september oktober november dezember
+jahrhundert jahrhunderts jahrtausend jahrtausends weltkrieg weltkriegs bundesliga liga
+"""
+_AFTER_ORDINALS = frozenset(_COUNTED.split())
 # Words that begin a sentence, even after an abbreviation.
 _STARTING = """
 the he she it in but and a an this that these those they we i you his her its their our my on at for
@@ -86,10 +95,13 @@ def _is_full_stop(text: str, found: re.Match[str], start: int, word: str) -> boo
         return True
     near = text[max(start, found.start() - _NEAR) : found.start()]
     before = _BEFORE.search(near)
-    last = before.group().lower() if before else ""
-    if last in BEFORE_NAMES:
+    written = before.group() if before else ""
+    last = written.lower()
+    if last in BEFORE_NAMES or written in _CAPITALISED:
         return False
-    if last == "no" and word[:1].isdecimal():
+    if last in _BEFORE_NUMBERS and word[:1].isdecimal():
+        return False
+    if last.isdecimal() and len(last) < 3 and word.lower() in _AFTER_ORDINALS:
         return False
     if last.isdecimal() and _is_item(near[: -len(last)].rstrip(), last):
         return False
