@@ -217,6 +217,25 @@ def test_other_names_of_types(tmp_path, capsys):
             assert (a.score == b.score) == (a.type == "GPE")
 
 
+def test_audit_with_a_calibrator_says_what_to_do_about_a_type_that_it_does_not_know(
+    files, tmp_path, capsys
+):
+    fitted = str(tmp_path / "entities.json")
+    assert main(["fit", "--entities", *files, "-o", fitted]) == 0
+    for name in files:  # Some documents have a type that was not seen in fit.
+        lines = Path(name).read_text().splitlines()
+        new = [line.replace('"PER"', '"VULN"') for line in lines[:40]]
+        Path(name).write_text("\n".join([*new, *lines[40:]]) + "\n")
+    capsys.readouterr()
+    audit = ["audit", "--entities", *files, "--calibrator", fitted]
+    assert main(audit) == 2
+    error = capsys.readouterr().err
+    assert "'VULN' was not in the data" in error
+    assert "'VULN=VULN' takes the confidence of all types together" in error
+    assert main([*audit, "--type", "VULN=VULN"]) == 0
+    assert main([*audit, "--type", "VULN="]) == 0
+
+
 BAD = [
     (["audit", "--entities", "FOUND"], "takes two files, PREDICTED and GOLD, got 1"),
     (["audit", "--entities", "FOUND", "GOLD", "GOLD"], "takes two files"),

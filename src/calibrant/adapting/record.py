@@ -87,7 +87,8 @@ class Adaptation:
         accuracy = (
             f"Expected accuracy on the new data: {known}; on the validation data it was "
             f"{percent(self.valid_accuracy)}. The given calibrator says "
-            f"{percent(self.confidence_before)}."
+            f"{percent(self.confidence_before)}, and {percent(self.valid_confidence)} of the "
+            "validation data."
         )
         return (*self._change(), accuracy, *self._entities())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,7 @@ from calibrant.cli.entity_options import (
     refuse_others,
     renamed_types,
 )
-from calibrant.errors import InputError, printable, unknown_name
+from calibrant.errors import InputError, printable
 from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
@@ -111,12 +111,7 @@ def apply_entities(args: argparse.Namespace) -> int:
     types = {**fitted.renamed_, **renamed_types(args.types)}
     unknown = [name for name in fitted.unknown_types(source.documents) if name not in types]
     if unknown:
-        raise InputError(
-            f"The type '{shortened(unknown[0])}' was not in the data that this calibrator was "
-            f"fitted on (it had {shortened(', '.join(fitted.types_), 120)}); --type "
-            f"'{shortened(unknown[0])}={shortened(unknown[0])}' takes the confidence of all types "
-            f"together, '{shortened(unknown[0])}=' leaves the scores as they are."
-        )
+        raise _unknown_type(unknown[0], fitted.types_, "leaves the scores as they are")
     fitted.renamed_ = types
     decided = any(each.decided for each in source.parsed)
     source.write(_new_scores(fitted, source), args.output, overwrite=args.overwrite)
@@ -206,13 +201,24 @@ def _audits(args: argparse.Namespace) -> dict[str, EntityAudit]:
         wanted = (args.match,) if args.match else MATCHES
         return {match: audit_entities(matched, match, **options) for match in wanted}
     unknown = sorted(set(matched.predicted.type.tolist()) - fitted.types_.keys())
-    if unknown and not set(unknown) <= set(renamed_types(args.types)):
-        raise unknown_name("type to the calibrator", unknown[0], fitted.types_)
+    strange = [name for name in unknown if name not in renamed_types(args.types)]
+    if strange:
+        raise _unknown_type(strange[0], fitted.types_, "leaves it out")
     match = args.match or fitted.match_
     after = {"after": audit_entities(fitted.transform(matched), match, **options)}
     if not matched.scored:
         return after
     return {"before": audit_entities(matched, match, **options), **after}
+
+
+def _unknown_type(name: str, known: Iterable[str], without: str) -> InputError:
+    """Return the error for a type that a calibrator was not fitted on, with both ways out."""
+    name = shortened(name)
+    return InputError(
+        f"The type '{name}' was not in the data that this calibrator was fitted on (it had "
+        f"{shortened(', '.join(known), 120)}); --type '{name}={name}' takes the confidence of all "
+        f"types together, '{name}=' {without}."
+    )
 
 
 def _print_audits(audits: Mapping[str, EntityAudit]) -> None:
