@@ -51,6 +51,7 @@ _EXAMPLES = 10**8  # Limit on examples times replicates for sorted metrics: a fe
 _ROUNDING = 1e-12  # An excess AURC below it is that of a perfect order.
 _FEWEST = 100  # With fewer replicates the ends of a 95 % interval mean nothing.
 _NUMBERS = 1 << 22  # Resampled sums held at once.
+_OF_MEANS = ("proportion", 0)  # The spread and direction of mean confidences.
 # What metrics of entities are computed from (metric.py).
 _OF_TAGS: dict[str, Callable[..., Additive]] = {
     "entity_counts": entity_counts,
@@ -93,9 +94,9 @@ def bootstrap_interval(
       which is their number where all have one size.
     - Without the few bad groups a sample looks better and more certain than it is. So the ends are
       those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier)
-      where that is wider. The upper end of NLL and Brier also allows for the skewness of the
-      losses by Hall's transformation (1992). Where every group is all right, the lower end of
-      accuracy and F1 is 0.025^(1/G); of independent examples, G is their number. Calibration
+      where that is wider. The upper end of NLL and Brier, and both ends of a mean confidence, also
+      allow for skewness by Hall's transformation (1992). Where every group is all right, the lower
+      end of accuracy and F1 is 0.025^(1/G); of independent examples, G is their number. Calibration
       errors then reach 1 − 0.025^(1/G) further, the share of mistakes that is not excluded. The
       AUROC is a mean over as many as there are of the rarer kind (mistakes, or positives), so G is
       their number: with five mistakes that all rank last, the lower end is 0.025^(1/5). The largest
@@ -146,7 +147,7 @@ def _in_blocks(source: Blocked) -> TypeGuard[CalibrationState]:
 
 
 def skewness_of_mean(metric: Callable[..., Any], state: CalibrationState) -> float:
-    """Return the skewness of a mean of losses over the blocks of a state, Σ e³ / (Σ e²)^1.5.
+    """Return the skewness of a mean of losses or confidences over blocks, Σ e³ / (Σ e²)^1.5.
 
     e is the sum of what the examples of a block are above the mean. It is 0 for metrics that are
     no such means, and where a loss is infinite.
@@ -158,7 +159,7 @@ def skewness_of_mean(metric: Callable[..., Any], state: CalibrationState) -> flo
     0.97
     """
     row = metric_of(metric)
-    if row is None or row.spread != "positive":
+    if row is None or not (row.spread == "positive" or (row.spread, row.better) == _OF_MEANS):
         return 0.0
     used = np.asarray(state.n) > 0
     with np.errstate(all="ignore"):

@@ -44,7 +44,7 @@ def interval_of(
     ``rarer`` is the number of right or of wrong ones, whichever are fewer (:func:`rarer_kind`).
     ``least`` is the lower end of a calibration error where it is known by other means, and
     ``curve`` the risk–coverage curve, for a coverage at a risk. ``skewness`` is that of a mean of
-    losses (:func:`~calibrant.metrics.bootstrap.skewness_of_mean`).
+    losses or of confidences (:func:`~calibrant.metrics.bootstrap.skewness_of_mean`).
     """
     tail, row = (1 - level) / 2, metric_of(metric)
     spread = "plain" if row is None else row.spread
@@ -65,6 +65,11 @@ def interval_of(
             low, high = _skewed(spread, values, estimate, low, high, _reach(groups, level))
             if spread == "positive":
                 high = np.fmax(high, _hall(values, estimate, _reach(groups, level), skewness))
+            if spread == "proportion":  # Confidences crowd at 1, scores of rare classes at 0.
+                ends = [
+                    _hall(values, estimate, _reach(groups, level), s) for s in (-skewness, skewness)
+                ]
+                low, high = np.fmin(low, 2 * estimate - ends[0]), np.fmax(high, ends[1])
         if spread == "counted":
             drawn = (units or groups) * _keywords(metric).get("coverage", 1.0)
             low, high = _of_certainty(estimate, low, high, tail ** (1 / drawn))
