@@ -433,7 +433,7 @@ def test_corrected_maps_are_watched(valid, fitted):
 def test_the_verdict_says_how_confident_the_calibrator_was_on_the_validation_data():
     """Otherwise a calibrator that was always too sure looks like an accuracy that has risen."""
     random = np.random.default_rng(0)
-    logits = random.normal(size=(900, 2)) + [3.0, 0.0]
+    logits = random.normal(size=(900, 2)) + np.array([3.0, 0.0])
     data = Predictions.from_logits(logits, (random.random(900) < 0.2).astype(int))
     found = adapt(Identity().fit(data[:400]), data[:400], data[400:])
     assert found.valid_confidence > found.valid_accuracy + 0.05

@@ -239,3 +239,17 @@ def test_words_that_are_numbers_stay_words(tmp_path: Path) -> None:
     assert read_conll(write(tmp_path / "b.conll", items))[1].words == ("1",)
     plain = "1\tO\n2\tO\n"
     assert read_conll(write(tmp_path / "c.conll", plain))[0].words == ("1", "2")
+
+
+def test_tags_among_the_other_features_of_conllu_are_found(tmp_path):
+    rows = [
+        ("Finn", "SpaceAfter=No|name=B-PER"),
+        ("Berg", "name=I-PER|SpaceAfter=No"),
+        (".", "name=O"),
+    ]
+    lines = [
+        f"{i}\t{word}\t_\tX\t_\t_\t0\troot\t_\t{misc}" for i, (word, misc) in enumerate(rows, 1)
+    ]
+    path = tmp_path / "dev.conllu"
+    path.write_text("# sent_id = 1\n" + "\n".join(lines) + "\n\n")
+    assert read_conll(path)[0].tags == ("B-PER", "I-PER", "O")

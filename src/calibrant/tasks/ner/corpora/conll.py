@@ -26,6 +26,7 @@ _LOOKED_AT = 500  # Lines that decide whether words have numbers in front.
 _METADATA = re.compile(r"#+\s*[\w.]+ = ")  # Of CoNLL-U; its text may end in what looks like a tag.
 _COMMENT = re.compile(r"#+[ \t]")
 _NAMED_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.+)")  # The first line of CoNLL-U Plus.
+_IN_MISC = re.compile(r"(?:.*\|)?(?:name|NER|NE)=(?P<tag>[^|]+).*")  # Of NorNE: name=B-PER|…
 _USUAL = (0, -1)  # Columns of a word and its tag.
 _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of one left out.
 
@@ -37,8 +38,9 @@ def read_conll(path: str | Path) -> list[Sentence]:
     the last are skipped, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
     before the tag alone is an empty word. If words have numbers in front (Universal NER, GermEval,
     the rows of a table), the word is the second column and its tag the third, or the last if the
-    third holds something else. A first line ``# global.columns = …`` names FORM and NER instead, as
-    in CoNLL-U Plus. Tags become BIO, whichever of IOB1, BIO, BIOES and BMEWO the file uses.
+    third holds something else; ``name=B-PER|…`` is B-PER there (NorNE, DaNE). A first line
+    ``# global.columns = …`` names FORM and NER instead, as in CoNLL-U Plus. Tags
+    become BIO, whichever of IOB1, BIO, BIOES and BMEWO the file uses.
     """
     path = Path(path)
     check_file(path)
@@ -159,6 +161,7 @@ def split_columns(line: str, where: str, places: tuple[int, int] = _USUAL) -> li
         columns[0] = " "
     if places != _USUAL and columns:
         columns = [columns[place] for place in places if place < len(columns)]
+        columns[-1] = _IN_MISC.sub(r"\g<tag>", columns[-1])
     if columns and columns[0] != DOCUMENT:
         _check(columns, where)
     return columns
