@@ -123,12 +123,6 @@ def parquet(folder, columns, metadata=None, names=None):
     return folder / "p.parquet"
 
 
-def dates(folder):
-    pyarrow = pytest.importorskip("pyarrow")
-    when = pyarrow.array([2**31 - 1, None], pyarrow.int32()).cast(pyarrow.date32())
-    return parquet(folder, {"logits": [[1.0, 2.0]] * 2, "label": [0, 1], "when": when})
-
-
 def text_that_is_not_utf8(folder):
     pyarrow = pytest.importorskip("pyarrow")
     word = pyarrow.array([b"\xff", b"a"]).view(pyarrow.string())
@@ -240,7 +234,6 @@ HOSTILE = {
         lambda folder: parquet(folder, {"logits": [[1.0, 2.0]], "label": [[[1.0]]]}),
         "'label' holds lists of text, or objects",
     ),
-    "dates that no calendar has": (dates, "'when' holds a value that cannot be read"),
     "text not UTF-8 in parquet": (text_that_is_not_utf8, "'word' holds a value that cannot be"),
     "a name not UTF-8 in parquet": (name_that_is_not_utf8, "not a whole parquet file"),
     "label names nested without end": (label_names_that_are_none, "nested too deeply"),
@@ -261,7 +254,6 @@ def test_hostile_files_are_one_line(case, command, tmp_path, capsys):
         ):
             pytest.skip("apply reads no labels")
         if case in (
-            "dates that no calendar has",
             "text not UTF-8 in parquet",
             "numbers for no text",
         ):

@@ -289,3 +289,14 @@ def test_long_numbers_with_gaps_stay_apart_in_a_frame():
         assert groups == [str(2**60 + 1), str(2**60 + 2), ""]
     few = Predictions.from_frame(arrow.table({"prob": [0.5] * 2, "label": [0, None]}))
     assert (few.labels.tolist(), few.unlabelled) == ([0], 1)
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_dates_beyond_python_calendars_are_read(tmp_path, gap):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    days = arrow.array([2**31 - 1, None if gap else 0], arrow.int32())
+    table = {"logits": [[1.0, 2.0]] * 2, "label": [0, 1], "when": days.cast(arrow.date32())}
+    parquet.write_table(arrow.table(table), tmp_path / "p.parquet")
+    found = read(tmp_path / "p.parquet").groups["when"]
+    assert found.astype(str).tolist() == ["5881580-07-11", "" if gap else "1970-01-01"]

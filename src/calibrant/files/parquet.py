@@ -148,7 +148,7 @@ class ParquetSource:
     def _readable(self, name: str) -> Iterator[None]:
         try:
             yield
-        except (ValueError, OverflowError) as error:  # Dates that no calendar has, text not UTF-8.
+        except (ValueError, OverflowError) as error:  # For instance text that is not UTF-8.
             raise InputError(
                 f"{self.path}: '{name}' holds a value that cannot be read ({error}); if it is not "
                 "needed, name the columns that are (--group-columns)."

@@ -86,9 +86,10 @@ def load_fine_tuned(name: str, unit: str) -> Any:
 
         kind = KINDS[unit]
     with loading(f"Cannot load the model '{name}'", _hint(where)), asking_the_hub(where):
-        options = {"trust_remote_code": trusted(), **_options_of_timm(where, unit)}
+        options = _options_of_timm(where, unit)
         model, found = kind.from_pretrained(
             where,
+            trust_remote_code=trusted(),
             dtype=torch.float32,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # Its own error names no weight.
